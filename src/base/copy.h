@@ -1,0 +1,12 @@
+/* Copies between private memory and a slab. */
+#ifndef SY_COPY_H
+#define SY_COPY_H
+
+#include <stddef.h>
+
+/* Copies n bytes; ranges do not overlap. Large copies use non-temporal stores, so a copy into a
+ * slab is finished for others only after sy_copy_fence() in the same thread. */
+void sy_copy(void *dst, const void *src, size_t n);
+void sy_copy_fence(void);
+
+#endif

@@ -1,0 +1,13 @@
+/* CRC-32C (Castagnoli), the checksum of blob indexes. */
+#ifndef SY_CRC32C_H
+#define SY_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Continues from `crc` (0 at first). Uses the SSE4.2 instruction where the CPU has it. */
+uint32_t sy_crc32c(uint32_t crc, const void *data, size_t bytes);
+/* The same on any CPU, by a table. */
+uint32_t sy_crc32c_by_table(uint32_t crc, const void *data, size_t bytes);
+
+#endif
