@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""Runs the suites of scripts/suites and counts what passed and failed.
+
+A suite that is missing, broken, empty or out of time is a failure, never a pass; so is a skip,
+unless HACKING.md lists its reason. Use it through scripts/check, which installs what it needs.
+"""
+import argparse
+import glob
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from count_tests import Count, count_output
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "build-check"
+LOGS = OUT / "logs"
+TAIL_LINES = 40
+BUILD_LIMIT_S = 1200
+SHARED_DATA = Path(os.environ.get("SLABYARD_DATA") or ROOT.parent / "shared" / "data")
+
+
+class Suite:
+    def __init__(self, name, build, limit_s, kind, what):
+        self.name, self.build, self.limit_s = name, build, float(limit_s)
+        self.kind, self.what = kind, what
+
+
+def read_suites(path):
+    builds, suites = {}, []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if words[0] == "build" and len(words) >= 2:
+            builds[words[1]] = words[2:]
+        elif words[0] == "suite" and len(words) >= 6 and words[4] in KINDS:
+            if words[2] != "-" and words[2] not in builds:
+                sys.exit(f"{path}:{number}: no build named {words[2]}")
+            suites.append(Suite(*words[1:5], words[5:]))
+        else:
+            sys.exit(f"{path}:{number}: neither a build nor a suite: {line}")
+    return builds, suites
+
+
+def allowed_reasons(hacking):
+    """The skip reasons HACKING.md lists under its heading "Allowed skips", one in backquotes a line."""
+    text = hacking.read_text() if hacking.exists() else ""
+    section = re.search(r"^##+ Allowed skips\n(.*?)(?=^##+ |\Z)", text, re.M | re.S)
+    return re.findall(r"^- `([^`]+)`", section.group(1), re.M) if section else []
+
+
+def skip_allowed(reason, allowed):
+    if reason.startswith("no shared data"):
+        return not SHARED_DATA.is_dir()
+    return any(reason.startswith(known) for known in allowed)
+
+
+def execute(command, log, limit_s, env):
+    """Runs a command to its end or its limit; returns (exit status or None, its output)."""
+    with open(log, "ab+") as out:
+        start = out.seek(0, os.SEEK_END)
+        try:
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
+                                     stderr=subprocess.STDOUT, cwd=ROOT, env=env,
+                                     start_new_session=True)
+        except OSError as fault:
+            out.write(f"cannot run {command[0]}: {fault}\n".encode())
+            return 127, f"cannot run {command[0]}: {fault}"
+        try:
+            status = child.wait(timeout=limit_s)
+        except BaseException as stop:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            if not isinstance(stop, subprocess.TimeoutExpired):
+                raise
+            out.write(f"out of time after {limit_s:g} s\n".encode())
+            status = None
+        out.seek(start)
+        return status, out.read().decode(errors="replace")
+
+
+def fixed_addresses():
+    """Sanitizers of older compilers cannot work under a wide address randomisation."""
+    try_it = ["setarch", "-R", "true"]
+    if shutil.which("setarch") and subprocess.run(try_it, capture_output=True).returncode == 0:
+        return ["setarch", "-R"]
+    return []
+
+
+class Runner:
+    def __init__(self, options, builds):
+        self.options, self.builds = options, builds
+        self.built = {}
+        self.allowed = allowed_reasons(ROOT / "HACKING.md")
+        self.fixed = fixed_addresses()
+
+    def environment(self, build=None):
+        env = dict(os.environ)
+        env.pop("MAKEFLAGS", None)
+        env.update(SLABYARD_SOURCE=str(ROOT), SLABYARD_DATA=str(SHARED_DATA), NINJA=self.options.ninja,
+                   MESON=self.options.meson, SLABYARD_SEEDS=str(self.seeds()))
+        if build:
+            env["SLABYARD_BUILD"] = str(OUT / build)
+            env["SLABYARD_SANITIZER"] = build if build in ("asan", "tsan") else ""
+        env.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1:detect_stack_use_after_return=1")
+        env.setdefault("UBSAN_OPTIONS", "halt_on_error=1:abort_on_error=1:print_stacktrace=1")
+        env.setdefault("TSAN_OPTIONS", "halt_on_error=1:abort_on_error=1:second_deadlock_stack=1")
+        return env
+
+    def seeds(self):
+        return self.options.seeds or (10000 if self.options.long else 1000)
+
+    def build(self, name):
+        """Configures and compiles one build, once a run; a warning is a failure."""
+        if name not in self.built:
+            log = LOGS / f"build-{name}.log"
+            log.unlink(missing_ok=True)
+            self.built[name] = self.compile(name, log)
+        return self.built[name]
+
+    def compile(self, name, log):
+        words = self.builds[name]
+        variables = dict(w.split("=", 1) for w in words if re.match(r"[A-Z]+=", w))
+        options = [w for w in words if not re.match(r"[A-Z]+=", w)]
+        directory, stamp = OUT / name, OUT / name / "configured-as"
+        env = self.environment(name) | variables
+        if not stamp.exists() or stamp.read_text() != " ".join(words):
+            shutil.rmtree(directory, ignore_errors=True)
+            setup = [self.options.meson, "setup", str(directory), *options]
+            status, output = execute(setup, log, BUILD_LIMIT_S, env)
+            if status != 0:
+                return Count(failed=1, note="meson setup failed")
+            stamp.write_text(" ".join(words))
+        ninja = [self.options.ninja, "-C", str(directory), "-k", "0"]
+        status, output = execute(ninja, log, BUILD_LIMIT_S, env)
+        if status != 0:
+            return Count(failed=1, note="out of time" if status is None else "does not build")
+        if re.search(r"\bwarning:", output):
+            return Count(failed=1, note="warnings")
+        return Count(passed=1)
+
+    def run(self, suite):
+        log = LOGS / f"{suite.name}.log"
+        log.unlink(missing_ok=True)
+        if suite.build != "-" and self.build(suite.build).failed:
+            if suite.kind == "meson" or suite.kind == "each":
+                return Count(failed=1, note=f"not run: build {suite.build} is broken")
+            if any("{build}" in word for word in suite.what):
+                return Count(failed=1, note=f"not run: build {suite.build} is broken")
+        return KINDS[suite.kind](self, suite, log)
+
+    def run_command(self, suite, log):
+        words = [w.replace("{build}", str(OUT / suite.build)).replace("{seeds}", str(self.seeds()))
+                 for w in suite.what]
+        return self.one(suite, words, log)
+
+    def one(self, suite, command, log):
+        prefix = self.fixed if suite.build in ("asan", "tsan") else []
+        status, output = execute(prefix + command, log, suite.limit_s, self.environment(suite.build))
+        return count_output(output, status, Path(command[-1]).name)
+
+    def run_each(self, suite, log):
+        files = sorted(f for pattern in suite.what for f in glob.glob(pattern, root_dir=ROOT))
+        if not files:
+            return Count(failed=1, note="no file is named " + " or ".join(suite.what))
+        total = Count()
+        for name in files:
+            started = time.monotonic()
+            shell = "python3" if name.endswith(".py") else "bash"
+            count = self.one(suite, [shell, name], log)
+            took = time.monotonic() - started
+            print(f"         {Path(name).name:<34} {count.passed:5} passed, {count.failed} failed "
+                  f"{took:6.1f} s", flush=True)
+            total.add(count)
+        return total
+
+    def run_meson(self, suite, log):
+        directory = OUT / suite.build
+        result = directory / "meson-logs" / "testlog.json"
+        result.unlink(missing_ok=True)
+        prefix = self.fixed if suite.build in ("asan", "tsan") else []
+        command = prefix + [self.options.meson, "test", "-C", str(directory), "--no-rebuild",
+                            "--print-errorlogs"]
+        for name in suite.what:
+            command += ["--suite", name]
+        status, output = execute(command, log, suite.limit_s, self.environment(suite.build))
+        total = Count()
+        lines = result.read_text(errors="replace").splitlines() if result.exists() else []
+        for line in lines:
+            test = json.loads(line)
+            text = (test.get("stdout") or "") + (test.get("stderr") or "")
+            code = test.get("returncode", 1)
+            if test["result"] not in ("OK", "SKIP", "EXPECTEDFAIL") and code in (0, 77):
+                code = 1
+            total.add(count_output(text, None if test["result"] == "TIMEOUT" else code, test["name"]))
+        if not lines:
+            total.add(Count(failed=1, note="no test of that suite ran"))
+        elif status != 0 and total.failed == 0:
+            total.add(Count(failed=1, note=f"meson test ended with status {status}"))
+        return total
+
+    def settle_skips(self, count):
+        """Prints each skip; those with no listed reason become failures."""
+        for where, reason in count.skips:
+            allowed = skip_allowed(reason, self.allowed)
+            print(f"skip     {where}: {reason}" + ("" if allowed else " (not an allowed reason: failed)"))
+            if not allowed:
+                count.failed += 1
+
+
+KINDS = {"run": Runner.run_command, "each": Runner.run_each, "meson": Runner.run_meson}
+
+
+def report(name, count, seconds, log):
+    word = "FAILED" if count.failed else "ok"
+    note = f" ({count.note})" if count.note else ""
+    print(f"{word:<8} {name:<18} {count.passed:5} passed, {count.failed} failed {seconds:7.1f} s{note}",
+          flush=True)
+    if count.failed and log.exists():
+        lines = log.read_text(errors="replace").splitlines()
+        print(f"  the end of {log.relative_to(ROOT)}:")
+        for line in lines[-TAIL_LINES:]:
+            print("  | " + line[:300])
+        sys.stdout.flush()
+
+
+def choose(suites, builds, names):
+    """The suites asked for, by name or by the first part of it; no name: all."""
+    if not names:
+        return suites, list(builds)
+    chosen, wanted = [], []
+    for name in names:
+        found = [s for s in suites if s.name == name] or [s for s in suites if s.name.startswith(name + "-")]
+        if name.removeprefix("build-") in builds and name.startswith("build-"):
+            wanted.append(name.removeprefix("build-"))
+        elif not found:
+            sys.exit(f"scripts/check: no suite named {name}; scripts/check --list names them all")
+        chosen += [s for s in found if s not in chosen]
+    wanted += [s.build for s in chosen if s.build != "-" and s.build not in wanted]
+    return chosen, wanted
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/check", description=__doc__.splitlines()[0])
+    parser.add_argument("suites", nargs="*", help="suites to run; all if none is named")
+    parser.add_argument("--list", action="store_true", help="list the suites and stop")
+    parser.add_argument("--long", action="store_true", help="10,000 simulator seeds instead of 1,000")
+    parser.add_argument("--seeds", type=int, help="that many simulator seeds")
+    parser.add_argument("--meson", default="meson", help=argparse.SUPPRESS)
+    parser.add_argument("--ninja", default="ninja", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    builds, suites = read_suites(ROOT / "scripts" / "suites")
+    if options.list:
+        for name, words in builds.items():
+            print(f"build-{name:<13} {shlex.join(words)}")
+        for suite in suites:
+            print(f"{suite.name:<19} {suite.build:<8} {suite.kind:<6} {shlex.join(suite.what)}")
+        return 0
+    chosen, wanted = choose(suites, builds, options.suites)
+    LOGS.mkdir(parents=True, exist_ok=True)
+    runner, total = Runner(options, builds), Count()
+    jobs = [("build-" + name, lambda name=name: runner.build(name)) for name in wanted]
+    jobs += [(suite.name, lambda suite=suite: runner.run(suite)) for suite in chosen]
+    for name, job in jobs:
+        started = time.monotonic()
+        count = job()
+        runner.settle_skips(count)
+        report(name, count, time.monotonic() - started, LOGS / f"{name}.log")
+        total.add(count)
+    print(f"{total.passed} passed, {total.failed} failed")
+    return 1 if total.failed or not total.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""scripts/check must never count as passed what did not pass: each way to fail is tried here."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+from count_tests import count_output  # noqa: E402
+
+CMOCKA = """[==========] Running 3 test(s).
+[ RUN      ] a
+[       OK ] a
+[ RUN      ] b
+[  FAILED  ] b
+[ RUN      ] c
+[       OK ] c
+[==========] 3 test(s) run.
+[  PASSED  ] 2 test(s).
+[  FAILED  ] 1 test(s), listed below:
+[  FAILED  ] b
+
+ 1 FAILED TEST(S)
+"""
+
+
+def counted(text, status):
+    count = count_output(text, status, "x")
+    return count.passed, count.failed, len(count.skips)
+
+
+class Counting(unittest.TestCase):
+    def test_exit_status_alone(self):
+        self.assertEqual(counted("hello\n", 0), (1, 0, 0))
+        self.assertEqual(counted("hello\n", 3), (0, 1, 0))
+        self.assertEqual(counted("", -11), (0, 1, 0))
+        self.assertEqual(counted("no such data\n", 77), (0, 0, 1))
+
+    def test_out_of_time(self):
+        self.assertEqual(counted("5 passed, 0 failed\n", None), (5, 1, 0))
+
+    def test_plain_line(self):
+        self.assertEqual(counted("x\n7 passed, 0 failed\n", 0), (7, 0, 0))
+        self.assertEqual(counted("7 passed, 2 failed\n", 0), (7, 2, 0))
+        self.assertEqual(counted("7 passed, 0 failed\n", 1), (7, 1, 0))
+        self.assertEqual(counted("0 passed, 0 failed\n", 0), (0, 1, 0))
+        self.assertEqual(counted("skip: no pidfd\n1 passed, 0 failed\n", 0), (1, 0, 1))
+
+    def test_cmocka(self):
+        self.assertEqual(counted(CMOCKA, 1), (2, 1, 0))
+        died = "[==========] tests: Running 4 test(s).\n[ RUN      ] a\n[       OK ] a\n"
+        self.assertEqual(counted(died, -6), (0, 4, 0))
+        self.assertEqual(counted("[==========] Running 0 test(s).\n[  PASSED  ] 0 test(s).\n", 0), (0, 1, 0))
+
+    def test_unittest(self):
+        self.assertEqual(counted("Ran 5 tests in 0.1s\n\nOK\n", 0), (5, 0, 0))
+        self.assertEqual(counted("Ran 5 tests in 0.1s\n\nFAILED (failures=1, errors=1)\n", 1), (3, 2, 0))
+        skipped = "test_a ... skipped 'no disk'\n\nRan 5 tests in 0.1s\n\nOK (skipped=1)\n"
+        self.assertEqual(counted(skipped, 0), (4, 0, 1))
+        self.assertEqual(counted("Ran 0 tests in 0.1s\n\nOK\n", 0), (0, 1, 0))
+
+    def test_tap(self):
+        self.assertEqual(counted("1..2\nok 1 - a\nnot ok 2 - b\n", 1), (1, 1, 0))
+        self.assertEqual(counted("1..3\nok 1 - a\n", 0), (1, 2, 0))
+        self.assertEqual(counted("1..1\nok 1 - a # SKIP no disk\n", 0), (0, 0, 1))
+
+
+class Running(unittest.TestCase):
+    """The real runner on a small tree of its own."""
+
+    def setUp(self):
+        self.tree = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.tree)
+        (self.tree / "scripts").mkdir()
+        for name in ("run_suites.py", "count_tests.py"):
+            shutil.copy(SCRIPTS / name, self.tree / "scripts")
+        self.write("HACKING.md", "## Allowed skips\n- `no such kernel`: why\n\n## Next\n- `not a reason`\n")
+
+    def write(self, name, text):
+        (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.tree / name).write_text(text)
+
+    def check(self, suites, *words, **env):
+        self.write("scripts/suites", suites)
+        done = subprocess.run([sys.executable, "scripts/run_suites.py", *words], cwd=self.tree, text=True,
+                              capture_output=True, env=os.environ | env)
+        lines = done.stdout.splitlines()
+        return done.returncode, lines[-1] if lines else "", done.stdout + done.stderr
+
+    def test_passes_and_failures_are_added(self):
+        status, last, _ = self.check("suite a - 9 run echo 3 passed, 0 failed\nsuite b - 9 run false\n")
+        self.assertEqual((status, last), (1, "3 passed, 1 failed"))
+        status, last, _ = self.check("suite a - 9 run echo 3 passed, 0 failed\nsuite b - 9 run true\n")
+        self.assertEqual((status, last), (0, "4 passed, 0 failed"))
+
+    def test_missing_things_fail(self):
+        for line in ("run no-such-program", "each test/none_*.py", "run python3 no/such.py"):
+            status, last, _ = self.check(f"suite a - 9 {line}\n")
+            self.assertEqual((status, last), (1, "0 passed, 1 failed"), line)
+
+    def test_broken_build_fails_its_suites(self):
+        self.write("meson.build", "this is not meson")
+        status, last, text = self.check("build b CC=gcc\nsuite u b 9 meson unit\nsuite l b 9 run true {build}\n")
+        self.assertEqual((status, last), (1, "0 passed, 3 failed"), text)
+
+    def test_warning_fails_the_build(self):
+        self.write("meson.build", "project('x', 'c')\nexecutable('x', 'x.c')\n")
+        self.write("x.c", "#warning look\nint main(void) { return 0; }\n")
+        status, last, text = self.check("build b CC=gcc\n", "build-b")
+        self.assertEqual((status, last), (1, "0 passed, 1 failed"), text)
+
+    def test_meson_tests_are_counted_one_by_one(self):
+        self.write("meson.build", "project('x', 'c')\nsh = find_program('sh')\n"
+                   "test('a', sh, args: ['-c', 'echo 4 passed, 1 failed; exit 1'], suite: 'unit')\n"
+                   "test('b', sh, args: ['-c', 'kill -9 $$'], suite: 'unit')\n"
+                   "test('c', sh, args: ['-c', 'true'], suite: 'unit')\n")
+        status, last, text = self.check("build b CC=gcc\nsuite u b 60 meson unit\nsuite v b 9 meson none\n")
+        self.assertEqual((status, last), (1, "6 passed, 3 failed"), text)
+
+    def test_out_of_time_fails(self):
+        status, last, text = self.check("suite a - 0.2 run sleep 60\n")
+        self.assertEqual((status, last), (1, "0 passed, 1 failed"), text)
+
+    def test_skips(self):
+        skip = "#!/bin/sh\necho {}\nexit 77\n"
+        for reason, data, result in (("no such kernel here", "/nowhere", (1, "0 passed, 0 failed")),
+                                     ("not a reason", "/nowhere", (1, "0 passed, 1 failed")),
+                                     ("no shared data", "/nowhere", (1, "0 passed, 0 failed")),
+                                     ("no shared data", "/", (1, "0 passed, 1 failed"))):
+            self.write("test_it.sh", skip.format(reason))
+            status, last, text = self.check("suite a - 9 each test_*.sh\n", SLABYARD_DATA=data)
+            self.assertEqual((status, last), result, text)
+            self.assertIn(f"skip     test_it.sh: {reason}", text)
+
+    def test_bad_tables_and_names_are_refused(self):
+        self.assertNotEqual(self.check("suite a - 9 walk true\n")[0], 0)
+        self.assertNotEqual(self.check("suite a nowhere 9 run true\n")[0], 0)
+        self.assertNotEqual(self.check("suite a - 9 run true\n", "b")[0], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
