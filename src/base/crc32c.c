@@ -2,7 +2,7 @@
 #include "bytes.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <nmmintrin.h>
 #endif
 
 /* What 8 steps of the reflected polynomial 0x82f63b78 make of each byte. */
