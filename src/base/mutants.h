@@ -1,0 +1,39 @@
+/* The faults that the build of mutants plants, each where SY_MUTANT(number) stands in the code,
+ * and the invariant (DESIGN's I1 to I10) whose checker in the simulator must catch it. */
+#ifndef SY_MUTANTS_H
+#define SY_MUTANTS_H
+
+/* X(number, name, invariant, where it stands) */
+#define SY_MUTANT_LIST(X) \
+	X(1, reuse_pinned_region, 1, core) \
+	X(2, free_on_in_flight_abort, 1, core) \
+	X(3, skip_quarantine, 1, core) \
+	X(4, free_at_session_end, 1, core) \
+	X(5, publish_half_the_rows, 2, core) \
+	X(6, resolve_row_in_two_states, 2, client) \
+	X(7, publish_before_index_copied, 3, core) \
+	X(8, ignore_field_in_lookup, 3, core) \
+	X(9, commit_before_write_done, 3, client) \
+	X(10, execute_old_seq, 4, core) \
+	X(11, execute_resend_again, 4, core) \
+	X(12, resend_a_resolve, 4, client) \
+	X(13, skip_generation_check, 5, core) \
+	X(14, skip_session_check, 5, core) \
+	X(15, carry_mutation_over_hello, 5, client) \
+	X(16, forget_rounding, 6, core) \
+	X(17, leak_entry_on_overwrite, 6, core) \
+	X(18, forget_unpin_notice, 7, client) \
+	X(19, leak_pin_at_session_end, 7, core) \
+	X(20, forget_abort_notice, 7, client) \
+	X(21, release_acked_before_done, 8, core) \
+	X(22, late_commit_resurrects, 8, core) \
+	X(23, ignore_until, 8, core) \
+	X(24, lost_for_stopped_unit, 9, client) \
+	X(25, absent_for_no_session, 9, client) \
+	X(26, wait_past_deadline, 10, client) \
+	X(27, backoff_ignores_deadline, 10, client) \
+	X(28, notices_out_of_order, 4, core) \
+	X(29, pin_half_the_blobs, 1, core) \
+	X(30, old_entry_shadows_new, 3, core)
+
+#endif

@@ -1,0 +1,110 @@
+/* The authoritative tables and what is derived from them: layouts only. Functions are in
+ * region.h (holes), intern.h (names and shapes), entry.h (keys and rows), blob.h (blobs). */
+#ifndef SY_TABLE_H
+#define SY_TABLE_H
+
+#include "pool.h"
+#include "proto.h"
+#include "states.h"
+
+/* One blob: authoritative but for what is marked (derived) or (volatile). */
+struct sy_blob {
+	uint32_t id_next;      /* (derived) chain of the id hash, or free list */
+	uint8_t state;         /* enum sy_blob_state; changed by single ordered stores */
+	uint8_t by_id;         /* found by its id; a RETIRED one is found by name only */
+	uint16_t ns;           /* interned namespace */
+	sy_blob_id id;
+	uint64_t generation;
+	uint64_t offset, nbytes; /* its region's start and the bytes asked for */
+	uint64_t client;       /* identity of the writer */
+	uint64_t accept_seq;   /* place in the order of commits and releases */
+	uint32_t entry_count;  /* as allocated */
+	uint32_t live_count;   /* (derived) entries still live */
+	uint32_t entry_head;   /* first entry, linked by sy_entry.blob_next */
+	uint32_t region;       /* (derived) its region, 0: none */
+	/* volatile: */
+	struct sy_request_id name; /* of the alloc */
+	uint32_t name_next;    /* chain of the hash of names */
+	uint32_t pin_count;    /* pin references */
+	uint32_t pin_mark;     /* the pin that took it last, so that none takes it twice */
+	struct sy_link session_link; /* reservations of a session, ALLOCATED and RETIRED */
+	struct sy_link timer_link;   /* RETIRED in grace, or QUARANTINED: oldest first */
+	uint64_t timer_ns;
+	uint64_t quarantine_until_ns; /* a pin of it expired: not free before */
+	uint64_t last_read_ns;
+};
+
+enum sy_entry_flag {
+	SY_ENTRY_LIVE = 1,    /* cleared before a release or overwrite is acknowledged */
+	SY_ENTRY_PENDING = 2, /* of a COMMITTING blob: resolve skips it */
+};
+
+/* One key of one blob: the private copy of the index and the hash node in one.
+ * 56 bytes; with a key bucket and a row bucket an entry: 64. */
+struct sy_entry {
+	uint64_t row;
+	uint64_t extent;    /* bytes, or dim0 where a lead unit has none (index.h) */
+	uint32_t blob;
+	uint32_t blob_next; /* next entry of the blob */
+	uint32_t key_next;  /* (derived) chain of the key hash; free list */
+	uint32_t row_next;  /* (derived) chain of the row hash: entries of a row side by side */
+	uint32_t row_prev;  /* (derived) */
+	uint32_t offset64;  /* offset in the blob, in units of 64 bytes */
+	uint32_t shape;     /* interned trailing shape; 0: none (scalar or no tensor) */
+	uint16_t field;
+	uint16_t ns;
+	uint8_t dtype;
+	uint8_t kind;
+	uint8_t flags;
+	uint8_t pad[5];
+};
+
+_Static_assert(sizeof(struct sy_entry) == 56, "64 bytes an entry with its two buckets");
+
+/* A run of the slab: a hole or a blob's. In address order by links, holes also in a tree. */
+struct sy_region {
+	uint32_t free_next; /* free list of the pool */
+	uint32_t prev, next; /* neighbours by address */
+	uint32_t left, right; /* tree of holes by (bytes, offset) */
+	uint8_t height;
+	uint8_t is_hole;
+	uint64_t offset, bytes; /* multiples of 64 */
+};
+
+/* An interned name (field or namespace). */
+struct sy_name {
+	uint32_t next; /* hash chain, or free list */
+	uint32_t refs;
+	uint16_t bytes;
+	char text[SY_FIELD_MAX_BYTES];
+};
+
+struct sy_shape_item {
+	uint32_t next;
+	uint32_t refs;
+	sy_shape shape;
+};
+
+/* An intern table: a pool of items and their buckets. */
+struct sy_intern {
+	struct sy_pool pool;
+	uint64_t buckets_at; /* u32 a bucket */
+	uint32_t bucket_count;
+};
+
+struct sy_tables {
+	struct sy_pool blobs, entries, regions;
+	struct sy_intern fields, namespaces, shapes;
+	uint64_t id_buckets_at, key_buckets_at, row_buckets_at; /* u32 a bucket */
+	uint32_t id_bucket_count, entry_bucket_count; /* key and row buckets are as many */
+	uint32_t hole_root, hole_count; /* tree of holes */
+	uint32_t region_first;  /* lowest address */
+	uint32_t row_count;     /* distinct rows with a linked entry */
+	uint64_t next_generation, next_accept_seq;
+	uint64_t bytes[SY_BLOB_STATE_COUNT]; /* sum of nbytes by state; [FREE]: the holes */
+	uint64_t rounding_bytes;
+	uint64_t arrows[SY_BLOB_STATE_COUNT][SY_BLOB_STATE_COUNT]; /* moves made, for tests */
+	uint64_t hash_secret;
+};
+
+#endif
