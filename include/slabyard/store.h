@@ -1,0 +1,148 @@
+/* The store: blobs on units the caller names. The documented UnitSlabStore, in C.
+ *
+ * Most programs want client.h. This level is for frameworks that place blobs themselves, encode
+ * indexes themselves (index.h) and read ranges of the slab into memory of theirs.
+ * Thread-safe, deadlines and fork as in client.h. */
+#ifndef SLABYARD_STORE_H
+#define SLABYARD_STORE_H
+
+#include <slabyard/client.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What moves bytes between this process and slabs. One may serve several stores. */
+typedef struct sy_endpoint sy_endpoint;
+
+/* The same-host transport: slabs are mapped, transfers are copies by the calling thread. */
+SY_API sy_status sy_endpoint_open(sy_endpoint **ret_endpoint, sy_error *err);
+SY_API void sy_endpoint_close(sy_endpoint *endpoint);
+/* Registers memory for zero-copy transfers; a no-op on the same host. */
+SY_API sy_status sy_endpoint_register(sy_endpoint *endpoint, void *addr, size_t bytes,
+                                      sy_error *err);
+SY_API sy_status sy_endpoint_deregister(sy_endpoint *endpoint, void *addr, size_t bytes,
+                                        sy_error *err);
+
+typedef struct sy_store sy_store;
+
+typedef struct sy_store_options {
+	sy_endpoint *endpoint;      /* borrowed, outlives the store; NULL: one of its own */
+	const char *run_dir;        /* or directory, as in sy_client_options */
+	const char *directory;
+	const char *name_space;
+	uint64_t timeout_ns, control_timeout_ns;
+	bool ssd;
+	/* If given, held around every use of endpoint. */
+	void (*lock)(void *context);
+	void (*unlock)(void *context);
+	void *lock_context;
+} sy_store_options;
+
+/* Fetches the unit list at once. */
+SY_API sy_status sy_store_open(const sy_store_options *options, sy_store **ret_store,
+                               sy_error *err);
+SY_API void sy_store_close(sy_store *store);
+SY_API uint32_t sy_store_unit_count(const sy_store *store);
+
+typedef struct sy_segment {
+	const void *addr;
+	uint64_t blob_offset;
+	uint64_t nbytes;
+} sy_segment;
+
+typedef struct sy_store_blob {
+	const sy_segment *segments; /* together the blob: its index first (index.h) */
+	size_t segment_count;
+	uint64_t nbytes;
+	uint32_t entry_count;
+	uint32_t unit_id;
+	sy_blob_id blob_id;
+} sy_store_blob;
+
+/* A random id. */
+SY_API void sy_blob_id_new(sy_blob_id *ret_id);
+
+/* alloc, one WRITE of all segments, flush, commit. SY_E_UNIT_FULL, SY_E_TRANSFER_FAILED,
+ * SY_E_TIMEOUT (also while Busy). */
+SY_API sy_status sy_store_put_segments(sy_store *store, const sy_store_blob *blob,
+                                       uint64_t deadline_ns, sy_error *err);
+
+/* Many blobs: the first of each unit in one round, all units at once, a unit whose alloc came is
+ * written and committed without waiting for the others; then the unfinished and the further
+ * ones one by one; a blob whose commit came to no answer is never allocated again in the call.
+ * After trying all it fails with the first of Fatal, UnitFull, Timeout, TransferFailed;
+ * err->indexes: every blob not known published. */
+SY_API sy_status sy_store_put_many(sy_store *store, const sy_store_blob *blobs, size_t blob_count,
+                                   uint64_t deadline_ns, sy_error *err);
+
+/* Asks again for a commit that came to no answer (or "pending"). *ret_published is false if the
+ * unit no longer knows the blob; it was aborted then. */
+SY_API sy_status sy_store_commit(sy_store *store, uint32_t unit_id, sy_blob_id blob_id,
+                                 uint64_t deadline_ns, bool *ret_published, sy_error *err);
+
+/* Keys of one unit to resolve. */
+typedef struct sy_unit_keys {
+	uint32_t unit_id;
+	const sy_key *keys;
+	size_t key_count;
+} sy_unit_keys;
+
+typedef struct sy_located {
+	bool found;
+	uint64_t slab_offset, nbytes;
+	uint64_t dim0;
+	sy_dtype dtype;
+	sy_kind kind;
+	sy_shape shape;
+} sy_located;
+
+/* Where keys of several units lie, pinned until sy_resolved_keys_free (which unpins, never
+ * fails, NULL is a no-op) or, if it is not being read, read_pin_s after the resolve. */
+typedef struct sy_resolved_keys sy_resolved_keys;
+
+/* Sent to all units before any reply is read; a failure unpins those that resolved.
+ * SY_E_LOST / SY_E_TRANSFER_FAILED (err->indexes: positions over all keys, unit by unit),
+ * SY_E_TIMEOUT. */
+SY_API sy_status sy_store_resolve_keys(sy_store *store, const sy_unit_keys *units,
+                                       size_t unit_count, uint64_t deadline_ns,
+                                       sy_resolved_keys **ret_resolved, sy_error *err);
+SY_API void sy_resolved_keys_free(sy_resolved_keys *resolved);
+SY_API uint64_t sy_resolved_incarnation(const sy_resolved_keys *resolved, size_t unit);
+/* key counts within its unit's keys. */
+SY_API bool sy_resolved_at(const sy_resolved_keys *resolved, size_t unit, size_t key,
+                           sy_located *ret_located);
+
+typedef struct sy_read {
+	uint32_t unit_id;
+	uint64_t slab_offset, nbytes;
+	void *addr;
+} sy_read;
+
+/* One READ a unit, all at once. Each range must lie inside an entry of a resolve of this store
+ * that is still held. SY_E_STALE_READ (none covers it, the pin was outlived, or the unit has
+ * another incarnation that lives), SY_E_LOST (the unit is dead), SY_E_TRANSFER_FAILED,
+ * SY_E_TIMEOUT; err->indexes: positions in reads. */
+SY_API sy_status sy_store_read_entries(sy_store *store, const sy_read *reads, size_t read_count,
+                                       uint64_t deadline_ns, sy_error *err);
+
+typedef struct sy_unit_rows {
+	uint32_t unit_id;
+	const uint64_t *rows;
+	size_t row_count;
+} sy_unit_rows;
+
+/* Whole rows, all units at once, idempotent; rows of a dead unit are gone already. */
+SY_API sy_status sy_store_release_rows(sy_store *store, const sy_unit_rows *units,
+                                       size_t unit_count, uint64_t deadline_ns, sy_error *err);
+
+/* True if the directory says that the incarnation this store used last is dead (false also if
+ * the directory does not answer in time). */
+SY_API bool sy_store_unit_dead(sy_store *store, uint32_t unit_id, uint64_t deadline_ns);
+/* Fetches the unit list anew. */
+SY_API sy_status sy_store_refresh_units(sy_store *store, uint64_t deadline_ns, sy_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
