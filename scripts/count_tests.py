@@ -4,6 +4,7 @@ Understood are, in this order: a last line `N passed, M failed`, cmocka, Python'
 a program that prints none of them is one test, and its exit status says how it went (77: skipped,
 and the last line it printed is the reason).
 """
+
 import re
 from dataclasses import dataclass, field
 
@@ -44,8 +45,9 @@ def of_cmocka(text, name):
     passed = total(r"^\[  PASSED  \] (\d+) test", text)
     skipped = total(r"^\[  SKIPPED \] (?:.*: )?(\d+) test\(s\), listed", text)
     # A program that died in the middle never said how its tests ended: those all failed.
-    return Count(passed, max(0, started - passed - skipped),
-                 [(name, "skipped inside cmocka")] * skipped)
+    return Count(
+        passed, max(0, started - passed - skipped), [(name, "skipped inside cmocka")] * skipped
+    )
 
 
 def of_unittest(text, name):
@@ -54,7 +56,9 @@ def of_unittest(text, name):
     if not re.search(r"^Ran \d+ tests? in ", text, re.M) or not end:
         return None
     numbers = dict(part.split("=") for part in (end[-1][1] or "").split(", ") if "=" in part)
-    failed = sum(int(numbers.get(key, 0)) for key in ("failures", "errors", "unexpected successes"))
+    failed = sum(
+        int(numbers.get(key, 0)) for key in ("failures", "errors", "unexpected successes")
+    )
     skipped = int(numbers.get("skipped", 0))
     reasons = re.findall(r"\.\.\. skipped ['\"](.*)['\"]\s*$", text, re.M)
     reasons += ["no reason seen: run unittest with verbosity=2"] * (skipped - len(reasons))
@@ -62,12 +66,17 @@ def of_unittest(text, name):
 
 
 def of_tap(text, name):
-    lines = re.findall(r"^(not ok|ok)\b(?: \d+)?(?: -)?\s*([^#\n]*)(?:# *(SKIP\S*|TODO)\s*(.*))?$", text, re.M)
+    lines = re.findall(
+        r"^(not ok|ok)\b(?: \d+)?(?: -)?\s*([^#\n]*)(?:# *(SKIP\S*|TOD[O])\s*(.*))?$", text, re.M
+    )
     plan = re.findall(r"^1\.\.(\d+)", text, re.M)
     if not lines or not plan:
         return None
-    skips = [(f"{name}: {title.strip()}", reason) for word, title, what, reason in lines
-             if what.upper().startswith("SKIP")]
+    skips = [
+        (f"{name}: {title.strip()}", reason)
+        for word, title, what, reason in lines
+        if what.upper().startswith("SKIP")
+    ]
     failed = sum(1 for word, _, what, _ in lines if word == "not ok" and not what)
     passed = len(lines) - failed - len(skips)
     return Count(passed, failed + max(0, int(plan[-1]) - len(lines)), skips)

@@ -4,6 +4,7 @@
 A suite that is missing, broken, empty or out of time is a failure, never a pass; so is a skip,
 unless HACKING.md lists its reason. Use it through scripts/check, which installs what it needs.
 """
+
 import argparse
 import glob
 import json
@@ -51,7 +52,7 @@ def read_suites(path):
 
 
 def allowed_reasons(hacking):
-    """The skip reasons HACKING.md lists under its heading "Allowed skips", one in backquotes a line."""
+    """The skip reasons under "Allowed skips" in HACKING.md, one in backquotes a line."""
     text = hacking.read_text() if hacking.exists() else ""
     section = re.search(r"^##+ Allowed skips\n(.*?)(?=^##+ |\Z)", text, re.M | re.S)
     return re.findall(r"^- `([^`]+)`", section.group(1), re.M) if section else []
@@ -68,9 +69,15 @@ def execute(command, log, limit_s, env):
     with open(log, "ab+") as out:
         start = out.seek(0, os.SEEK_END)
         try:
-            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
-                                     stderr=subprocess.STDOUT, cwd=ROOT, env=env,
-                                     start_new_session=True)
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+                env=env,
+                start_new_session=True,
+            )
         except OSError as fault:
             out.write(f"cannot run {command[0]}: {fault}\n".encode())
             return 127, f"cannot run {command[0]}: {fault}"
@@ -105,12 +112,19 @@ class Runner:
     def environment(self, build=None):
         env = dict(os.environ)
         env.pop("MAKEFLAGS", None)
-        env.update(SLABYARD_SOURCE=str(ROOT), SLABYARD_DATA=str(SHARED_DATA), NINJA=self.options.ninja,
-                   MESON=self.options.meson, SLABYARD_SEEDS=str(self.seeds()))
+        env.update(
+            SLABYARD_SOURCE=str(ROOT),
+            SLABYARD_DATA=str(SHARED_DATA),
+            NINJA=self.options.ninja,
+            MESON=self.options.meson,
+            SLABYARD_SEEDS=str(self.seeds()),
+        )
         if build:
             env["SLABYARD_BUILD"] = str(OUT / build)
             env["SLABYARD_SANITIZER"] = build if build in ("asan", "tsan") else ""
-        env.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1:detect_stack_use_after_return=1")
+        env.setdefault(
+            "ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1:detect_stack_use_after_return=1"
+        )
         env.setdefault("UBSAN_OPTIONS", "halt_on_error=1:abort_on_error=1:print_stacktrace=1")
         env.setdefault("TSAN_OPTIONS", "halt_on_error=1:abort_on_error=1:second_deadlock_stack=1")
         return env
@@ -158,13 +172,17 @@ class Runner:
         return KINDS[suite.kind](self, suite, log)
 
     def run_command(self, suite, log):
-        words = [w.replace("{build}", str(OUT / suite.build)).replace("{seeds}", str(self.seeds()))
-                 for w in suite.what]
+        words = [
+            w.replace("{build}", str(OUT / suite.build)).replace("{seeds}", str(self.seeds()))
+            for w in suite.what
+        ]
         return self.one(suite, words, log)
 
     def one(self, suite, command, log):
         prefix = self.fixed if suite.build in ("asan", "tsan") else []
-        status, output = execute(prefix + command, log, suite.limit_s, self.environment(suite.build))
+        status, output = execute(
+            prefix + command, log, suite.limit_s, self.environment(suite.build)
+        )
         return count_output(output, status, Path(command[-1]).name)
 
     def run_each(self, suite, log):
@@ -177,8 +195,11 @@ class Runner:
             shell = "python3" if name.endswith(".py") else "bash"
             count = self.one(suite, [shell, name], log)
             took = time.monotonic() - started
-            print(f"         {Path(name).name:<34} {count.passed:5} passed, {count.failed} failed "
-                  f"{took:6.1f} s", flush=True)
+            print(
+                f"         {Path(name).name:<34} {count.passed:5} passed, {count.failed} failed "
+                f"{took:6.1f} s",
+                flush=True,
+            )
             total.add(count)
         return total
 
@@ -187,8 +208,14 @@ class Runner:
         result = directory / "meson-logs" / "testlog.json"
         result.unlink(missing_ok=True)
         prefix = self.fixed if suite.build in ("asan", "tsan") else []
-        command = prefix + [self.options.meson, "test", "-C", str(directory), "--no-rebuild",
-                            "--print-errorlogs"]
+        command = prefix + [
+            self.options.meson,
+            "test",
+            "-C",
+            str(directory),
+            "--no-rebuild",
+            "--print-errorlogs",
+        ]
         for name in suite.what:
             command += ["--suite", name]
         status, output = execute(command, log, suite.limit_s, self.environment(suite.build))
@@ -200,7 +227,9 @@ class Runner:
             code = test.get("returncode", 1)
             if test["result"] not in ("OK", "SKIP", "EXPECTEDFAIL") and code in (0, 77):
                 code = 1
-            total.add(count_output(text, None if test["result"] == "TIMEOUT" else code, test["name"]))
+            total.add(
+                count_output(text, None if test["result"] == "TIMEOUT" else code, test["name"])
+            )
         if not lines:
             total.add(Count(failed=1, note="no test of that suite ran"))
         elif status != 0 and total.failed == 0:
@@ -211,7 +240,10 @@ class Runner:
         """Prints each skip; those with no listed reason become failures."""
         for where, reason in count.skips:
             allowed = skip_allowed(reason, self.allowed)
-            print(f"skip     {where}: {reason}" + ("" if allowed else " (not an allowed reason: failed)"))
+            print(
+                f"skip     {where}: {reason}"
+                + ("" if allowed else " (not an allowed reason: failed)")
+            )
             if not allowed:
                 count.failed += 1
 
@@ -221,9 +253,12 @@ KINDS = {"run": Runner.run_command, "each": Runner.run_each, "meson": Runner.run
 
 def report(name, count, seconds, log):
     word = "FAILED" if count.failed else "ok"
+    counts = f"{count.passed:5} passed, {count.failed} failed {seconds:7.1f} s"
     note = f" ({count.note})" if count.note else ""
-    print(f"{word:<8} {name:<18} {count.passed:5} passed, {count.failed} failed {seconds:7.1f} s{note}",
-          flush=True)
+    print(
+        f"{word:<8} {name:<18} {counts}{note}",
+        flush=True,
+    )
     if count.failed and log.exists():
         lines = log.read_text(errors="replace").splitlines()
         print(f"  the end of {log.relative_to(ROOT)}:")
@@ -238,7 +273,9 @@ def choose(suites, builds, names):
         return suites, list(builds)
     chosen, wanted = [], []
     for name in names:
-        found = [s for s in suites if s.name == name] or [s for s in suites if s.name.startswith(name + "-")]
+        found = [s for s in suites if s.name == name] or [
+            s for s in suites if s.name.startswith(name + "-")
+        ]
         if name.removeprefix("build-") in builds and name.startswith("build-"):
             wanted.append(name.removeprefix("build-"))
         elif not found:
@@ -252,7 +289,9 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/check", description=__doc__.splitlines()[0])
     parser.add_argument("suites", nargs="*", help="suites to run; all if none is named")
     parser.add_argument("--list", action="store_true", help="list the suites and stop")
-    parser.add_argument("--long", action="store_true", help="10,000 simulator seeds instead of 1,000")
+    parser.add_argument(
+        "--long", action="store_true", help="10,000 simulator seeds instead of 1,000"
+    )
     parser.add_argument("--seeds", type=int, help="that many simulator seeds")
     parser.add_argument("--meson", default="meson", help=argparse.SUPPRESS)
     parser.add_argument("--ninja", default="ninja", help=argparse.SUPPRESS)

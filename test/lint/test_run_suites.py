@@ -1,4 +1,5 @@
 """scripts/check must never count as passed what did not pass: each way to fail is tried here."""
+
 import os
 import shutil
 import subprocess
@@ -53,11 +54,15 @@ class Counting(unittest.TestCase):
         self.assertEqual(counted(CMOCKA, 1), (2, 1, 0))
         died = "[==========] tests: Running 4 test(s).\n[ RUN      ] a\n[       OK ] a\n"
         self.assertEqual(counted(died, -6), (0, 4, 0))
-        self.assertEqual(counted("[==========] Running 0 test(s).\n[  PASSED  ] 0 test(s).\n", 0), (0, 1, 0))
+        self.assertEqual(
+            counted("[==========] Running 0 test(s).\n[  PASSED  ] 0 test(s).\n", 0), (0, 1, 0)
+        )
 
     def test_unittest(self):
         self.assertEqual(counted("Ran 5 tests in 0.1s\n\nOK\n", 0), (5, 0, 0))
-        self.assertEqual(counted("Ran 5 tests in 0.1s\n\nFAILED (failures=1, errors=1)\n", 1), (3, 2, 0))
+        self.assertEqual(
+            counted("Ran 5 tests in 0.1s\n\nFAILED (failures=1, errors=1)\n", 1), (3, 2, 0)
+        )
         skipped = "test_a ... skipped 'no disk'\n\nRan 5 tests in 0.1s\n\nOK (skipped=1)\n"
         self.assertEqual(counted(skipped, 0), (4, 0, 1))
         self.assertEqual(counted("Ran 0 tests in 0.1s\n\nOK\n", 0), (0, 1, 0))
@@ -77,7 +82,10 @@ class Running(unittest.TestCase):
         (self.tree / "scripts").mkdir()
         for name in ("run_suites.py", "count_tests.py"):
             shutil.copy(SCRIPTS / name, self.tree / "scripts")
-        self.write("HACKING.md", "## Allowed skips\n- `no such kernel`: why\n\n## Next\n- `not a reason`\n")
+        self.write(
+            "HACKING.md",
+            "## Allowed skips\n- `no such kernel`: why\n\n## Next\n- `not a reason`\n",
+        )
 
     def write(self, name, text):
         (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -85,15 +93,24 @@ class Running(unittest.TestCase):
 
     def check(self, suites, *words, **env):
         self.write("scripts/suites", suites)
-        done = subprocess.run([sys.executable, "scripts/run_suites.py", *words], cwd=self.tree, text=True,
-                              capture_output=True, env=os.environ | env)
+        done = subprocess.run(
+            [sys.executable, "scripts/run_suites.py", *words],
+            cwd=self.tree,
+            text=True,
+            capture_output=True,
+            env=os.environ | env,
+        )
         lines = done.stdout.splitlines()
         return done.returncode, lines[-1] if lines else "", done.stdout + done.stderr
 
     def test_passes_and_failures_are_added(self):
-        status, last, _ = self.check("suite a - 9 run echo 3 passed, 0 failed\nsuite b - 9 run false\n")
+        status, last, _ = self.check(
+            "suite a - 9 run echo 3 passed, 0 failed\nsuite b - 9 run false\n"
+        )
         self.assertEqual((status, last), (1, "3 passed, 1 failed"))
-        status, last, _ = self.check("suite a - 9 run echo 3 passed, 0 failed\nsuite b - 9 run true\n")
+        status, last, _ = self.check(
+            "suite a - 9 run echo 3 passed, 0 failed\nsuite b - 9 run true\n"
+        )
         self.assertEqual((status, last), (0, "4 passed, 0 failed"))
 
     def test_missing_things_fail(self):
@@ -103,7 +120,9 @@ class Running(unittest.TestCase):
 
     def test_broken_build_fails_its_suites(self):
         self.write("meson.build", "this is not meson")
-        status, last, text = self.check("build b CC=gcc\nsuite u b 9 meson unit\nsuite l b 9 run true {build}\n")
+        status, last, text = self.check(
+            "build b CC=gcc\nsuite u b 9 meson unit\nsuite l b 9 run true {build}\n"
+        )
         self.assertEqual((status, last), (1, "0 passed, 3 failed"), text)
 
     def test_warning_fails_the_build(self):
@@ -113,11 +132,16 @@ class Running(unittest.TestCase):
         self.assertEqual((status, last), (1, "0 passed, 1 failed"), text)
 
     def test_meson_tests_are_counted_one_by_one(self):
-        self.write("meson.build", "project('x', 'c')\nsh = find_program('sh')\n"
-                   "test('a', sh, args: ['-c', 'echo 4 passed, 1 failed; exit 1'], suite: 'unit')\n"
-                   "test('b', sh, args: ['-c', 'kill -9 $$'], suite: 'unit')\n"
-                   "test('c', sh, args: ['-c', 'true'], suite: 'unit')\n")
-        status, last, text = self.check("build b CC=gcc\nsuite u b 60 meson unit\nsuite v b 9 meson none\n")
+        self.write(
+            "meson.build",
+            "project('x', 'c')\nsh = find_program('sh')\n"
+            "test('a', sh, args: ['-c', 'echo 4 passed, 1 failed; exit 1'], suite: 'unit')\n"
+            "test('b', sh, args: ['-c', 'kill -9 $$'], suite: 'unit')\n"
+            "test('c', sh, args: ['-c', 'true'], suite: 'unit')\n",
+        )
+        status, last, text = self.check(
+            "build b CC=gcc\nsuite u b 60 meson unit\nsuite v b 9 meson none\n"
+        )
         self.assertEqual((status, last), (1, "6 passed, 3 failed"), text)
 
     def test_out_of_time_fails(self):
@@ -126,10 +150,12 @@ class Running(unittest.TestCase):
 
     def test_skips(self):
         skip = "#!/bin/sh\necho {}\nexit 77\n"
-        for reason, data, result in (("no such kernel here", "/nowhere", (1, "0 passed, 0 failed")),
-                                     ("not a reason", "/nowhere", (1, "0 passed, 1 failed")),
-                                     ("no shared data", "/nowhere", (1, "0 passed, 0 failed")),
-                                     ("no shared data", "/", (1, "0 passed, 1 failed"))):
+        for reason, data, result in (
+            ("no such kernel here", "/nowhere", (1, "0 passed, 0 failed")),
+            ("not a reason", "/nowhere", (1, "0 passed, 1 failed")),
+            ("no shared data", "/nowhere", (1, "0 passed, 0 failed")),
+            ("no shared data", "/", (1, "0 passed, 1 failed")),
+        ):
             self.write("test_it.sh", skip.format(reason))
             status, last, text = self.check("suite a - 9 each test_*.sh\n", SLABYARD_DATA=data)
             self.assertEqual((status, last), result, text)

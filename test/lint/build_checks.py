@@ -1,0 +1,154 @@
+"""Checks that need the compiler or what it built: headers alone, symbols of the libraries."""
+
+import os
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
+
+import rules
+
+C_FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]
+LIBRARIES = ["libzmq", "jansson", "cmocka", "msgpack-c", "msgpack"]
+
+
+def library_flags():
+    flags = []
+    for name in LIBRARIES:
+        done = subprocess.run(["pkg-config", "--cflags", name], capture_output=True, text=True)
+        if done.returncode == 0:
+            flags += [flag for flag in done.stdout.split() if flag not in flags]
+    return flags
+
+
+def closure(folder):
+    reached, queue = [], [folder]
+    while queue:
+        one = queue.pop(0)
+        if one not in reached:
+            reached.append(one)
+            queue += rules.FOLDERS[one]
+    return reached
+
+
+def include_folders(tree, path):
+    """A folder of src/ sees itself and, as they do, those it may include; tests see everything."""
+    folder = tree.folder(path)
+    if folder == "include":
+        return ["include"]
+    if folder in rules.FOLDERS:
+        return ["include", *(f"src/{one}" for one in closure(folder))]
+    return [
+        "include",
+        *(f"src/{one}" for one in rules.FOLDERS),
+        *sorted(
+            {
+                f.rpartition("/")[0]
+                for f in tree.headers()
+                if not f.startswith(("src/", "include/"))
+            }
+        ),
+    ]
+
+
+def compile_alone(tree, job):
+    path, compiler = job
+    name = (
+        path.removeprefix("include/") if path.startswith("include/") else path.rpartition("/")[2]
+    )
+    source = f"#include <{name}>\n" if path.startswith("include/") else f'#include "{name}"\n'
+    # cmocka.h asks its users for these first.
+    if tree.folder(path) not in (*rules.FOLDERS, "include"):
+        source = (
+            "#include <setjmp.h>\n#include <stdarg.h>\n#include <stddef.h>\n#include <stdint.h>\n"
+            + source
+        )
+    folders = [f"-I{tree.root / f}" for f in include_folders(tree, path)]
+    done = subprocess.run(
+        compiler + folders + ["-"], input=source, capture_output=True, text=True, cwd="/"
+    )
+    if done.returncode == 0:
+        return None
+    said = [line for line in done.stderr.splitlines() if "error" in line]
+    return (
+        path,
+        1,
+        f"does not compile alone with {compiler[0]}: {said[0] if said else done.stderr.strip()}",
+    )
+
+
+def header_alone(tree):
+    libraries = library_flags()
+    jobs = []
+    for path in tree.headers():
+        if path.startswith("include/"):
+            jobs.append((path, ["gcc", "-x", "c", "-std=c11", "-pedantic-errors", *C_FLAGS]))
+            jobs.append((path, ["g++", "-x", "c++", "-std=c++17", "-pedantic-errors", *C_FLAGS]))
+        else:
+            jobs.append((path, ["gcc", "-x", "c", "-std=gnu17", *C_FLAGS, *libraries]))
+    with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        yield from filter(None, pool.map(lambda job: compile_alone(tree, job), jobs))
+
+
+def symbols(tree, library):
+    """{member: (undefined names, defined names)} of a static library."""
+    done = subprocess.run(["nm", "-P", str(library)], capture_output=True, text=True)
+    if done.returncode != 0:
+        return None
+    members, now = {}, None
+    for line in done.stdout.splitlines():
+        head = re.match(r".*\[(.+)\]:$", line)
+        if head:
+            now = head.group(1).rpartition("/")[2].removesuffix(".o")
+            members[now] = (set(), set())
+        elif now and len(line.split()) >= 2:
+            name, kind = line.split()[:2]
+            members[now][0 if kind in "Uw" else 1].add(name)
+    return members
+
+
+def library_symbols(tree):
+    if tree.build is None:
+        yield "test/lint/lint.py", 1, "no build to look at: --build DIR"
+        return
+    known, reach = {}, {
+        "base": ["base"],
+        "core": ["base", "core"],
+        "wire": ["base", "wire"],
+        "client": ["base", "wire", "client"],
+    }
+    for folder in reach:
+        if not tree.has_folder(f"src/{folder}"):
+            continue
+        path = f"src/{folder}/libsy_{folder}.a"
+        known[folder] = symbols(tree, tree.build / path)
+        if known[folder] is None:
+            yield f"src/{folder}/meson.build", 1, f"nm cannot read {path} of the build"
+            return
+    own = {
+        folder: set().union(
+            *(
+                defined
+                for member, (_, defined) in members.items()
+                if folder != "client" or pure(folder, member)
+            )
+        )
+        for folder, members in known.items()
+    }
+    for folder, members in known.items():
+        allowed = rules.BASE_SYMBOLS.union(*(own.get(f, set()) for f in reach[folder]))
+        if folder == "client":
+            allowed |= rules.ALLOCATION
+        for member, (undefined, _) in members.items():
+            # wire calls msgpack, so the text check alone watches it.
+            if folder == "wire" or not pure(folder, member):
+                continue
+            for name in sorted(undefined - allowed):
+                yield f"src/{folder}/{member}", 1, f"needs {name}, which a sans-I/O object may not"
+
+
+def pure(folder, member):
+    return any(fnmatch(f"src/{folder}/{member}", pattern) for pattern in rules.SANS_IO)
+
+
+CHECKS = [header_alone, library_symbols]

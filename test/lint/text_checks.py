@@ -1,0 +1,122 @@
+"""Checks of files as text: lengths, layout, words."""
+
+import ast
+import re
+
+import ctext
+import rules
+
+
+def file_length(tree):
+    for path in tree.code():
+        lines = tree.lines(path)
+        if len(lines) > rules.FILE_LINES:
+            yield path, len(lines), f"{len(lines)} lines; at most {rules.FILE_LINES}"
+
+
+def line_length(tree):
+    for path in tree.code():
+        for number, line in enumerate(tree.lines(path), 1):
+            columns = len(line.expandtabs(rules.TAB_COLUMNS))
+            if columns > rules.LINE_COLUMNS:
+                yield path, number, f"{columns} columns; at most {rules.LINE_COLUMNS}"
+
+
+def blanks(tree):
+    for path in tree.texts():
+        text = tree.text(path)
+        for number, line in enumerate(tree.lines(path), 1):
+            if line != line.rstrip():
+                yield path, number, "blanks at the end of the line"
+        if text and not text.endswith("\n"):
+            yield path, len(tree.lines(path)), "no newline at the end of the file"
+        elif text.endswith("\n\n"):
+            yield path, len(tree.lines(path)), "an empty line at the end of the file"
+
+
+def too_long(name, lines):
+    return f"{name} has {lines} lines; at most {rules.FUNCTION_LINES}"
+
+
+def function_length(tree):
+    for path in tree.c_files():
+        text = tree.text(path)
+        for name, begin, end in ctext.functions(text):
+            first, last = ctext.line_of(text, begin), ctext.line_of(text, end)
+            if last - first + 1 > rules.FUNCTION_LINES:
+                yield path, first, too_long(name, last - first + 1)
+    for path in tree.named(".py"):
+        for node in ast.walk(ast.parse(tree.text(path))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                lines = node.end_lineno - node.lineno + 1
+                if lines > rules.FUNCTION_LINES:
+                    yield path, node.lineno, too_long(node.name, lines)
+
+
+def function_brace(tree):
+    for path in tree.c_files():
+        text = tree.text(path)
+        code = ctext.code_only(text)
+        for name, begin, end in ctext.functions(text):
+            before = code[code.rfind("\n", 0, begin) + 1 : begin]
+            if before.strip() and "\n" in text[begin:end]:
+                yield path, ctext.line_of(
+                    text, begin
+                ), f"the brace of {name} stands on a line of its own"
+
+
+def later_words(tree):
+    for path in tree.texts():
+        for number, line in enumerate(tree.lines(path), 1):
+            match = rules.LATER_WORDS.search(line)
+            if match:
+                yield path, number, f"{match.group()}: do it now or file it"
+
+
+def tree_words(tree):
+    for path in tree.texts():
+        for number, line in enumerate(tree.lines(path), 1):
+            for pattern, what in rules.TREE_WORDS:
+                match = pattern.search(line)
+                if match:
+                    yield path, number, f"{what}: {match.group()}"
+
+
+def tests_registered(tree):
+    for path in tree.files:
+        match = re.fullmatch(r"test/unit/test_(\w+)\.c", path)
+        if match and not re.search(
+            rf"'(test_)?{match.group(1)}(\.c)?'", tree.text("test/unit/meson.build")
+        ):
+            yield path, 1, "not named in test/unit/meson.build: it never runs"
+
+
+def sources_built(tree):
+    for path in tree.named(".c"):
+        folder, _, name = path.rpartition("/")
+        if path.startswith("test/unit/test_"):
+            continue
+        builds = [
+            f
+            for f in tree.files
+            if f.endswith("meson.build")
+            and (folder == f.rpartition("/")[0] or folder.startswith(f.rpartition("/")[0] + "/"))
+        ]
+        if not any(
+            re.search(rf"['/]{re.escape(name)}'|'{re.escape(name[:-2])}'", tree.text(b))
+            for b in builds
+        ):
+            yield path, 1, "no meson.build names it: it is never built"
+
+
+CHECKS = [
+    file_length,
+    line_length,
+    blanks,
+    function_length,
+    function_brace,
+    later_words,
+    tree_words,
+    tests_registered,
+    sources_built,
+]
