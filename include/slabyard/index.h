@@ -129,7 +129,8 @@ SY_API sy_status sy_index_layout(sy_index *index, sy_error *err);
 
 /* Writes the index_bytes of a laid out index to out. Fails with SY_E_INVALID if out_bytes is
  * too small. */
-SY_API sy_status sy_index_encode(const sy_index *index, void *out, size_t out_bytes, sy_error *err);
+SY_API sy_status sy_index_encode(const sy_index *index, void *out, size_t out_bytes,
+                                 sy_error *err);
 
 /* Reads index_bytes out of the 64 header bytes, so that a caller knows how much to copy.
  * Fails with SY_E_PROTOCOL: no header of ours, or an index larger than blob_bytes or the limit. */

@@ -18,7 +18,8 @@ extern "C" {
  * process or its peer. A value never changes once released. */
 #define SY_STATUS_LIST(X) \
 	X(SY_OK, 0, "-", "done") \
-	X(SY_E_BUSY, 101, "DataPlaneBusy", "a unit is temporarily unable; retried inside the operation") \
+	X(SY_E_BUSY, 101, "DataPlaneBusy", \
+	  "a unit is temporarily unable; retried inside the operation") \
 	X(SY_E_TIMEOUT, 102, "DataPlaneTimeout", "the deadline is spent; retry") \
 	X(SY_E_UNIT_FULL, 103, "UnitFull", "no room on the unit: resource, need, free, largest hole") \
 	X(SY_E_TRANSFER, 104, "TransferError", "one transfer failed or timed out") \
@@ -28,7 +29,8 @@ extern "C" {
 	X(SY_E_LOST, 301, "DataPlaneLostKeys", "gone; drop and regenerate") \
 	X(SY_E_FATAL, 401, "DataPlaneFatal", "this process can move no more data") \
 	X(SY_E_POLICY, 402, "TransportPolicyError", "bytes could leave the host over TCP") \
-	X(SY_E_PROTOCOL, 403, "TransferError", "the peer broke the protocol, or speaks another version") \
+	X(SY_E_PROTOCOL, 403, "TransferError", \
+	  "the peer broke the protocol, or speaks another version") \
 	X(SY_E_AUTH, 404, "PermissionError", "the peer does not let this process in") \
 	X(SY_E_SYS, 405, "OSError", "the system refused a call")
 

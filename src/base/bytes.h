@@ -9,18 +9,57 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "layouts are little-endian");
 
-static inline uint16_t sy_load_u16(const void *p) { uint16_t v; memcpy(&v, p, sizeof v); return v; }
-static inline uint32_t sy_load_u32(const void *p) { uint32_t v; memcpy(&v, p, sizeof v); return v; }
-static inline uint64_t sy_load_u64(const void *p) { uint64_t v; memcpy(&v, p, sizeof v); return v; }
-static inline void sy_store_u16(void *p, uint16_t v) { memcpy(p, &v, sizeof v); }
-static inline void sy_store_u32(void *p, uint32_t v) { memcpy(p, &v, sizeof v); }
-static inline void sy_store_u64(void *p, uint64_t v) { memcpy(p, &v, sizeof v); }
+static inline uint16_t sy_load_u16(const void *p)
+{
+	uint16_t v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+static inline uint32_t sy_load_u32(const void *p)
+{
+	uint32_t v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+static inline uint64_t sy_load_u64(const void *p)
+{
+	uint64_t v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+static inline void sy_store_u16(void *p, uint16_t v)
+{
+	memcpy(p, &v, sizeof v);
+}
+
+static inline void sy_store_u32(void *p, uint32_t v)
+{
+	memcpy(p, &v, sizeof v);
+}
+
+static inline void sy_store_u64(void *p, uint64_t v)
+{
+	memcpy(p, &v, sizeof v);
+}
 
 /* Rounds up to a power of two `align`; the caller keeps n below 2^63. */
-static inline uint64_t sy_align_up(uint64_t n, uint64_t align) { return (n + align - 1) & ~(align - 1); }
+static inline uint64_t sy_align_up(uint64_t n, uint64_t align)
+{
+	return (n + align - 1) & ~(align - 1);
+}
 
-static inline uint64_t sy_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static inline uint64_t sy_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static inline uint64_t sy_min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t sy_max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
 
 /* A borrowed run of bytes; owns nothing. */
 struct sy_span {
@@ -44,6 +83,9 @@ static inline uint64_t sy_mix64(uint64_t x)
 }
 
 /* Maps a 32-bit hash onto 0..n-1 without a division. */
-static inline uint32_t sy_range32(uint32_t hash, uint32_t n) { return (uint32_t)(((uint64_t)hash * n) >> 32); }
+static inline uint32_t sy_range32(uint32_t hash, uint32_t n)
+{
+	return (uint32_t)(((uint64_t)hash * n) >> 32);
+}
 
 #endif

@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 /* Enough digits to be right always: a number below 2^63 has at most 19 before its point, and one
- * that 2^40 makes whole has at most 40 after it. What needs more is over the limit or not whole. */
+ * that 2^40 makes whole has at most 40 after it. What needs more is over the limit or not
+ * whole. */
 enum { SY_DECIMAL_READ_MAX = 64, SY_DECIMAL_DIGITS_MAX = SY_DECIMAL_READ_MAX + 24 };
 
 /* 0.d0 d1 d2 ... times 10^point; neither end is a zero as read, so zero itself has no digits. */
