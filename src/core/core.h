@@ -29,7 +29,8 @@ struct sy_event_request {
 	struct sy_request_id id;
 	enum sy_op op;
 	uint64_t route;   /* opaque: comes back with the reply */
-	uint64_t message; /* opaque handle of the message: comes back in KEEP, REDO and DROP */
+	uint64_t message; /* opaque handle of the message: comes back in KEEP, REDO and DROP. 0: the
+	                   * shell has no room for it; Busy(queue_full) in place of parking */
 	bool redo;        /* a kept message given back after SY_EFFECT_REDO */
 	uint64_t first_notice; /* number of notices[0] */
 	uint32_t notice_count;
@@ -120,7 +121,8 @@ enum sy_effect_kind {
 	SY_EFFECT_REPLY = 1, /* answer request `id` over `route` with `outcome` (and out arrays) */
 	SY_EFFECT_STORE,     /* copy the bytes of put_inline's blob to `offset` of the slab, now */
 	SY_EFFECT_KEEP,      /* keep `message`: the request is parked */
-	SY_EFFECT_REDO,      /* give the kept `message` in again (event with redo), then forget it */
+	SY_EFFECT_REDO,      /* once this step's effects are run, give the kept `message` in again (event
+	                      * with redo, same handle); then forget it, unless that step says KEEP */
 	SY_EFFECT_DROP,      /* forget the kept `message` */
 	SY_EFFECT_FENCE,     /* see to it that remote session `session` writes no more, then say FENCED */
 	SY_EFFECT_PEER_DONE, /* nothing of local connection `token` is left: stop watching it */

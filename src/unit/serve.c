@@ -1,0 +1,276 @@
+#include "serve_state.h"
+
+#include <stdlib.h>
+
+#include "copy.h"
+#include "guard.h"
+
+static bool lend(struct sy_serve *serve)
+{
+	const size_t keys = SY_KEYS_PER_RESOLVE_MAX, entries = SY_ENTRIES_PER_BLOB_MAX;
+	struct sy_resolved *resolved = &serve->resolved;
+	serve->scratch.data = malloc(SY_SCRATCH_BYTES);
+	serve->scratch.bytes = SY_SCRATCH_BYTES;
+	serve->columns = calloc(entries, sizeof *serve->columns);
+	serve->marks = calloc(entries, 1);
+	serve->held = calloc(SY_NAMES_PER_PIN_CHECK_MAX, 1);
+	serve->scan_items = calloc(SY_SERVE_SCAN_MAX, sizeof *serve->scan_items);
+	serve->scan_entries = calloc(SY_SERVE_SCAN_MAX, sizeof *serve->scan_entries);
+	resolved->found = calloc(keys, 1);
+	resolved->dtype = calloc(keys, 1);
+	resolved->kind = calloc(keys, 1);
+	resolved->offset = calloc(keys, sizeof *resolved->offset);
+	resolved->nbytes = calloc(keys, sizeof *resolved->nbytes);
+	resolved->generation = calloc(keys, sizeof *resolved->generation);
+	resolved->dim0 = calloc(keys, sizeof *resolved->dim0);
+	resolved->tail = calloc(keys, sizeof *resolved->tail);
+	resolved->shapes = calloc(keys, sizeof *resolved->shapes);
+	return serve->scratch.data != NULL && serve->columns != NULL && serve->marks != NULL &&
+	       serve->held != NULL && serve->scan_items != NULL && serve->scan_entries != NULL &&
+	       resolved->found != NULL && resolved->dtype != NULL && resolved->kind != NULL &&
+	       resolved->offset != NULL && resolved->nbytes != NULL && resolved->generation != NULL &&
+	       resolved->dim0 != NULL && resolved->tail != NULL && resolved->shapes != NULL;
+}
+
+struct sy_serve *sy_serve_new(void *arena, const struct sy_core_params *params, void *slab,
+                              const struct sy_serve_io *io)
+{
+	struct sy_core *core = sy_core_init(arena, params);
+	struct sy_serve *serve = core != NULL ? calloc(1, sizeof *serve) : NULL;
+	if (serve == NULL)
+		return NULL;
+	serve->core = core;
+	serve->params = *params;
+	serve->slab = slab;
+	serve->io = *io;
+	if (!lend(serve) || !sy_keep_init(&serve->keep, params->max_parked)) {
+		sy_serve_free(serve);
+		return NULL;
+	}
+	return serve;
+}
+
+void sy_serve_free(struct sy_serve *serve)
+{
+	if (serve == NULL)
+		return;
+	struct sy_resolved *resolved = &serve->resolved;
+	sy_keep_done(&serve->keep);
+	sy_buf_free(&serve->reply);
+	sy_buf_free(&serve->inline_bytes);
+	free(serve->scratch.data);
+	free(serve->index_copy);
+	free(serve->columns);
+	free(serve->marks);
+	free(serve->held);
+	free(serve->scan_items);
+	free(serve->scan_entries);
+	free(resolved->found);
+	free(resolved->dtype);
+	free(resolved->kind);
+	free(resolved->offset);
+	free(resolved->nbytes);
+	free(resolved->generation);
+	free(resolved->dim0);
+	free(resolved->tail);
+	free(resolved->shapes);
+	free(serve);
+}
+
+/* The blob of the put_inline at hand goes to its region before anything else runs: a reply or a
+ * resolve that follows may already show it. */
+static void store(struct sy_serve *serve, const struct sy_effect *effect)
+{
+	const struct sy_span *blob = &serve->request.wire.put_inline.blob;
+	SY_ASSERT(serve->request.wire.op == SY_OP_PUT_INLINE && effect->nbytes <= blob->bytes);
+	SY_ASSERT(effect->offset <= serve->params.slab_bytes &&
+	          effect->nbytes <= serve->params.slab_bytes - effect->offset);
+	sy_copy(serve->slab + effect->offset, blob->data, (size_t)effect->nbytes);
+	sy_copy_fence();
+}
+
+static bool is_current(const struct sy_event *event, const struct sy_effect *effect)
+{
+	return event->kind == SY_EVENT_REQUEST &&
+	       sy_request_id_equal(event->request.id, effect->id);
+}
+
+/* Steps the core and runs its effects. Returns true if the request's message is kept. */
+static bool step(struct sy_serve *serve, const struct sy_event *event, uint64_t now_ns)
+{
+	struct sy_effects *effects = &serve->effects;
+	bool kept = false;
+	effects->count = 0;
+	effects->again = false;
+	sy_core_step(serve->core, event, now_ns, effects);
+	serve->again = effects->again;
+	for (uint32_t i = 0; i < effects->count; i++) {
+		const struct sy_effect *effect = &effects->items[i];
+		switch (effect->kind) {
+		case SY_EFFECT_REPLY:
+			sy_serve_answer(serve, effect, is_current(event, effect), now_ns);
+			break;
+		case SY_EFFECT_STORE:
+			store(serve, effect);
+			break;
+		case SY_EFFECT_KEEP:
+			SY_ASSERT(event->kind == SY_EVENT_REQUEST && effect->message != 0 &&
+			          effect->message == event->request.message);
+			kept = true;
+			break;
+		case SY_EFFECT_REDO:
+			sy_keep_queue(&serve->keep, (uint32_t)effect->message);
+			break;
+		case SY_EFFECT_DROP:
+			/* One that is just being given in again is forgotten after the step anyway. */
+			if (event->kind != SY_EVENT_REQUEST || effect->message != event->request.message)
+				sy_keep_drop(&serve->keep, (uint32_t)effect->message);
+			break;
+		case SY_EFFECT_FENCE:
+			SY_ASSERT(serve->io.fence != NULL);
+			serve->io.fence(serve->io.context, effect->session);
+			break;
+		case SY_EFFECT_PEER_DONE:
+			serve->io.peer_done(serve->io.context, effect->token);
+			break;
+		}
+	}
+	return kept;
+}
+
+/* What the core may park; the rest needs no room. */
+static bool may_park(enum sy_op op)
+{
+	return op == SY_OP_ALLOC || op == SY_OP_PUT_INLINE || op == SY_OP_RESOLVE_KEYS;
+}
+
+/* Gives a message to the core under a handle (0: it cannot be kept). True: it wants it kept. */
+static bool give(struct sy_serve *serve, const struct sy_serve_input *input, uint64_t now_ns)
+{
+	struct sy_serve_request *request = &serve->request;
+	struct sy_event event = {.kind = SY_EVENT_REQUEST};
+	struct sy_request_id id = {0};
+	*request = (struct sy_serve_request){0};
+	serve->scratch.used = 0;
+	if (sy_request_decode(input->data, input->bytes, &serve->scratch, &request->wire, &id, NULL) !=
+	    SY_OK) {
+		serve->unreadable_count++;
+		if (id.session != 0 || id.seq != 0)
+			sy_serve_refuse(serve, input->route, id, SY_OP_INFO, SY_WHY_MALFORMED, now_ns);
+		return false;
+	}
+	bool offered = !input->redo && may_park(request->wire.op);
+	uint32_t handle = offered ? sy_keep_offer(&serve->keep, input->bytes) : input->handle;
+	enum sy_why why = SY_WHY_NONE;
+	event.request.route = input->route;
+	event.request.redo = input->redo;
+	event.request.message = handle;
+	bool kept = false;
+	if (sy_serve_fill(serve, &event.request, &why))
+		kept = step(serve, &event, now_ns);
+	else
+		sy_serve_refuse(serve, input->route, request->wire.id, request->wire.op, why, now_ns);
+	if (offered && kept)
+		sy_keep_put(&serve->keep, handle, input->data, input->bytes, input->route);
+	else if (offered && handle != 0)
+		sy_keep_withdraw(&serve->keep, handle);
+	return kept;
+}
+
+/* Gives queued messages in again. The core may park each anew and ask for further ones; a round
+ * gives in no more than there were at most, the rest waits for the next call. */
+static void redo(struct sy_serve *serve, uint64_t now_ns)
+{
+	for (uint32_t round = 0; round < serve->params.max_parked; round++) {
+		uint32_t handle = sy_keep_next(&serve->keep);
+		if (handle == 0)
+			return;
+		const struct sy_kept_message *kept = sy_keep_get(&serve->keep, handle);
+		const struct sy_serve_input input = {
+			.route = kept->route, .data = kept->data, .bytes = kept->bytes,
+			.handle = handle, .redo = true,
+		};
+		if (!give(serve, &input, now_ns))
+			sy_keep_drop(&serve->keep, handle);
+	}
+}
+
+static void run(struct sy_serve *serve, const struct sy_event *event, uint64_t now_ns)
+{
+	(void)step(serve, event, now_ns); /* only a request is ever kept */
+	redo(serve, now_ns);
+}
+
+void sy_serve_message(struct sy_serve *serve, uint64_t route, const void *message, size_t bytes,
+                      uint64_t now_ns)
+{
+	const struct sy_serve_input input = {.route = route, .data = message, .bytes = bytes};
+	(void)give(serve, &input, now_ns); /* kept already where it had to be */
+	redo(serve, now_ns);
+}
+
+void sy_serve_peer(struct sy_serve *serve, enum sy_event_kind kind, uint64_t token,
+                   uint64_t last_notice, uint64_t now_ns)
+{
+	SY_ASSERT(kind == SY_EVENT_PEER_BYE || kind == SY_EVENT_PEER_EOF ||
+	          kind == SY_EVENT_PEER_GONE);
+	const struct sy_event event = {
+		.kind = kind, .peer = {.token = token, .last_notice = last_notice}};
+	run(serve, &event, now_ns);
+}
+
+void sy_serve_fenced(struct sy_serve *serve, uint64_t session, uint64_t now_ns)
+{
+	const struct sy_event event = {.kind = SY_EVENT_FENCED, .fenced = {.session = session}};
+	run(serve, &event, now_ns);
+}
+
+void sy_serve_state(struct sy_serve *serve, enum sy_unit_state state, uint64_t now_ns)
+{
+	const struct sy_event event = {.kind = SY_EVENT_STATE, .unit = {.state = state}};
+	run(serve, &event, now_ns);
+}
+
+void sy_serve_stalled(struct sy_serve *serve, uint64_t gap_ns, uint64_t now_ns)
+{
+	const struct sy_event event = {.kind = SY_EVENT_STALLED, .stalled = {.gap_ns = gap_ns}};
+	run(serve, &event, now_ns);
+}
+
+void sy_serve_tick(struct sy_serve *serve, uint64_t now_ns)
+{
+	const struct sy_event event = {.kind = SY_EVENT_TICK};
+	run(serve, &event, now_ns);
+}
+
+bool sy_serve_pending(const struct sy_serve *serve)
+{
+	return serve->again || serve->keep.queue_head != 0;
+}
+
+void sy_serve_continue(struct sy_serve *serve, uint64_t now_ns)
+{
+	const struct sy_event event = {.kind = SY_EVENT_CONTINUE};
+	if (serve->keep.queue_head != 0)
+		redo(serve, now_ns);
+	else if (serve->again)
+		run(serve, &event, now_ns);
+}
+
+uint64_t sy_serve_deadline(const struct sy_serve *serve)
+{
+	return sy_core_deadline(serve->core);
+}
+
+struct sy_core *sy_serve_core(struct sy_serve *serve)
+{
+	return serve->core;
+}
+
+void sy_serve_stats(struct sy_serve *serve, struct sy_unit_stats *ret_stats)
+{
+	sy_core_stats(serve->core, ret_stats);
+	/* The core never saw these. */
+	ret_stats->requests += serve->unreadable_count;
+	ret_stats->protocol_errors += serve->unreadable_count;
+}
