@@ -1,0 +1,44 @@
+/* Control messages over ZeroMQ: the unit's (or directory's) ROUTER and the client's DEALER.
+ *
+ * Nothing here blocks. A socket is used by one thread at a time (its owner locks). ZeroMQ's
+ * descriptor is edge-triggered: who touched a socket (sent or received) must receive until
+ * there is nothing, before anyone waits on the descriptor again. */
+#ifndef SY_CONTROL_H
+#define SY_CONTROL_H
+
+#include <slabyard/status.h>
+
+struct sy_control_server;
+
+/* Binds all `endpoints` (ipc://path, tcp://127.0.0.1:0 or :*, tcp://[::1]:0). An occupied port
+ * or path is SY_E_SYS at once. Owned by the caller. */
+sy_status sy_control_server_open(const char *const *endpoints, size_t endpoint_count,
+                                 struct sy_control_server **ret_server, sy_error *err);
+void sy_control_server_close(struct sy_control_server *server);
+/* The endpoint as bound, with its port; borrowed. */
+const char *sy_control_server_endpoint(const struct sy_control_server *server, size_t index);
+int sy_control_server_fd(const struct sy_control_server *server);
+/* The next message, borrowed until the next call; false: none now. Messages of peers that set
+ * a routing id of their own, or of more than one part, are dropped and counted. */
+bool sy_control_server_receive(struct sy_control_server *server, uint64_t *ret_route,
+                               const void **ret_message, size_t *ret_bytes);
+/* Lost if the route is gone or its queue is full. */
+void sy_control_server_send(struct sy_control_server *server, uint64_t route, const void *message,
+                            size_t bytes);
+
+struct sy_control_context; /* of a process's DEALERs: ZeroMQ's own thread behind it */
+sy_status sy_control_context_open(struct sy_control_context **ret_context, sy_error *err);
+void sy_control_context_close(struct sy_control_context *context);
+
+struct sy_control_client;
+sy_status sy_control_client_open(struct sy_control_context *context, const char *endpoint,
+                                 struct sy_control_client **ret_client, sy_error *err);
+/* Sends what is queued for at most linger_ms. */
+void sy_control_client_close(struct sy_control_client *client, int linger_ms);
+int sy_control_client_fd(const struct sy_control_client *client);
+/* False: the queue is full, the message was not taken (it is resent by its owner's timer). */
+bool sy_control_client_send(struct sy_control_client *client, const void *message, size_t bytes);
+bool sy_control_client_receive(struct sy_control_client *client, const void **ret_message,
+                               size_t *ret_bytes);
+
+#endif

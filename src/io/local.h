@@ -1,0 +1,53 @@
+/* The local socket of a unit: where same-host clients get the slab's descriptor and are watched.
+ *
+ *   client connects -> unit checks the peer's uid and pid -> unit sends sy_local_welcome with
+ *   the slab's descriptor -> the client may send bye(last notice) -> either side's end closes */
+#ifndef SY_LOCAL_H
+#define SY_LOCAL_H
+
+#include <slabyard/status.h>
+
+struct sy_local_welcome {
+	uint32_t magic, version; /* of the protocol */
+	uint32_t unit_id, reserved;
+	uint64_t incarnation, token, slab_bytes;
+};
+
+struct sy_local_server;
+
+/* Binds path with mode 0600 (or 0660 and this group, if group is not -1). */
+sy_status sy_local_server_open(const char *path, int group, struct sy_local_server **ret_server,
+                               sy_error *err);
+void sy_local_server_close(struct sy_local_server *server);
+int sy_local_server_fd(const struct sy_local_server *server);
+
+/* One accepted and checked peer. pidfd becomes readable when its process is gone. */
+struct sy_local_peer {
+	int fd, pidfd;
+	uint32_t pid;
+};
+
+/* False: none is waiting, or the one that was is not let in (counted). The caller owns both
+ * descriptors of the peer. */
+bool sy_local_server_accept(struct sy_local_server *server, struct sy_local_peer *ret_peer);
+/* Sends the welcome with the slab's descriptor. */
+bool sy_local_peer_welcome(const struct sy_local_peer *peer, const struct sy_local_welcome *welcome,
+                           int slab_fd);
+
+enum sy_local_said { SY_LOCAL_NOTHING = 0, SY_LOCAL_BYE, SY_LOCAL_EOF };
+/* What a readable peer said. Anything but a bye is taken as its end. */
+enum sy_local_said sy_local_peer_read(const struct sy_local_peer *peer, uint64_t *ret_last_notice);
+
+/* The client's side: connects and waits for the welcome until the deadline. The descriptors are
+ * the caller's; both close on exec, and sy_local_fork_close_all closes every ret_fd in a fork
+ * child (this file registers it with pthread_atfork). SY_E_SYS, SY_E_AUTH, SY_E_TIMEOUT,
+ * SY_E_PROTOCOL. */
+sy_status sy_local_connect(const char *path, uint64_t deadline_ns,
+                           struct sy_local_welcome *ret_welcome, int *ret_fd, int *ret_slab_fd,
+                           sy_error *err);
+void sy_local_bye(int fd, uint64_t last_notice);
+void sy_local_close(int fd);
+/* Grows by one in every fork child: who was made under another number must not be used. */
+uint32_t sy_local_fork_count(void);
+
+#endif
