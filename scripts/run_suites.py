@@ -183,7 +183,9 @@ class Runner:
         status, output = execute(
             prefix + command, log, suite.limit_s, self.environment(suite.build)
         )
-        return count_output(output, status, Path(command[-1]).name)
+        return count_output(
+            output, status, Path(command[-1]).name if suite.kind == "each" else suite.name
+        )
 
     def run_each(self, suite, log):
         files = sorted(f for pattern in suite.what for f in glob.glob(pattern, root_dir=ROOT))
