@@ -283,8 +283,8 @@ def choose(suites, builds, names):
         elif not found:
             sys.exit(f"scripts/check: no suite named {name}; scripts/check --list names them all")
         chosen += [s for s in found if s not in chosen]
-    wanted += [s.build for s in chosen if s.build != "-" and s.build not in wanted]
-    return chosen, wanted
+    wanted += [s.build for s in chosen if s.build != "-"]
+    return chosen, list(dict.fromkeys(wanted))
 
 
 def main():

@@ -125,6 +125,11 @@ class Running(unittest.TestCase):
         )
         self.assertEqual((status, last), (1, "0 passed, 3 failed"), text)
 
+    def test_a_build_is_counted_once(self):
+        self.write("meson.build", "project('x', 'c')")
+        suites = "build b CC=gcc\nsuite u b 9 run true {build}\nsuite v b 9 run true {build}\n"
+        self.assertEqual(self.check(suites, "u", "v")[:2], (0, "3 passed, 0 failed"))
+
     def test_warning_fails_the_build(self):
         self.write("meson.build", "project('x', 'c')\nexecutable('x', 'x.c')\n")
         self.write("x.c", "#warning look\nint main(void) { return 0; }\n")
