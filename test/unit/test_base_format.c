@@ -9,16 +9,16 @@
 
 enum { OUT_BYTES = 96 };
 
-/* Both at every size: equal text, equal length, nothing written behind the size. */
+/* Both at every size: equal text, equal length, nothing written before or behind it. */
 #define SAME(...) \
 	do { \
 		for (size_t size = 0; size <= OUT_BYTES; size++) { \
-			char ours[OUT_BYTES + 1]; \
-			char theirs[OUT_BYTES + 1]; \
+			char ours[OUT_BYTES + 2]; \
+			char theirs[OUT_BYTES + 2]; \
 			memset(ours, '~', sizeof ours); \
 			memset(theirs, '~', sizeof theirs); \
-			size_t our_length = sy_format(ours, size, __VA_ARGS__); \
-			int their_length = snprintf(theirs, size, __VA_ARGS__); \
+			size_t our_length = sy_format(ours + 1, size, __VA_ARGS__); \
+			int their_length = snprintf(theirs + 1, size, __VA_ARGS__); \
 			assert_int_equal(our_length, their_length); \
 			assert_memory_equal(ours, theirs, sizeof ours); \
 		} \
