@@ -161,6 +161,28 @@ def formats(tree):
                     yield path, line, f"{name} does not know {match.group()}, see fail.h"
 
 
+def mutants(tree):
+    """Each planted fault of mutants.h stands in its folder, and no other does."""
+    path = "src/base/mutants.h"
+    if path not in tree.files:
+        return
+    rows = re.findall(r"X\((\d+), (\w+), (\d+), (\w+)\)", tree.text(path))
+    planted = {}
+    for one in tree.c_files():
+        for match in re.finditer(r"\bSY_MUTANT\((\d+)\)", ctext.code_only(tree.text(one))):
+            planted.setdefault(match.group(1), []).append(one)
+    for number, name, invariant, folder in rows:
+        places = planted.pop(number, [])
+        if not any(tree.folder(place) == folder for place in places):
+            yield path, 1, f"mutant {number}, {name}, stands nowhere in src/{folder}"
+    for number, places in planted.items():
+        yield places[0], 1, f"mutant {number} is not in mutants.h"
+    for invariant in {row[2] for row in rows}:
+        count = sum(row[2] == invariant for row in rows)
+        if count < rules.MUTANTS_AN_INVARIANT:
+            yield path, 1, f"invariant I{invariant} has {count} mutants"
+
+
 CHECKS = [
     banned_calls,
     vla_pragma,
@@ -171,4 +193,5 @@ CHECKS = [
     header_shape,
     public_comments,
     formats,
+    mutants,
 ]

@@ -235,6 +235,18 @@ class Lint(unittest.TestCase):
         write('"%-8s %.*s %" PRIu64 " %08llx%%"')
         self.assertEqual(self.lint("formats")[0], 0)
 
+    def test_mutants(self):
+        row = "/* */\n#define SY_MUTANT_LIST(X) X(1, a, 1, core) X(2, b, 1, core)\n"
+        self.write("src/base/mutants.h", row)
+        self.append("src/core/grow.c", "int a = SY_MUTANT(1), b = SY_MUTANT(2);\n")
+        self.assertEqual(self.lint("mutants")[0], 0)
+        self.append("src/core/grow.c", "int a = SY_MUTANT(3);\n")
+        self.found("mutants", "src/core/grow.c:1")
+        self.write("src/core/grow.c", "int b = SY_MUTANT(2);\n")
+        self.found("mutants", "src/base/mutants.h:1")
+        self.write("src/base/mutants.h", row.replace("X(1, a, 1, core) ", ""))
+        self.found("mutants", "src/base/mutants.h:1")
+
     def test_symbols(self):
         self.change(
             "src/core/grow.c",
