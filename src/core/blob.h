@@ -4,39 +4,56 @@
 
 #include "arena.h"
 
+/* An entry's place in its blob is kept in 32 bits, in units of 64 bytes. */
+#define SY_BLOB_MAX_BYTES ((uint64_t)1 << 38)
+
 static inline struct sy_blob *sy_blob_at(struct sy_core *core, uint32_t index)
 {
 	return sy_pool_at(core, &core->tables.blobs, index);
 }
 
-/* A blob in state ALLOCATED with a new region and generation, found by its id. 0 and the
- * resource that is short (BLOBS or BYTES) if there is no room. */
+/* A blob in state ALLOCATED with a new region and generation, found by its id; it holds its own
+ * reference to the namespace. 0 and the resource that is short (BLOBS or BYTES) if there is no
+ * room. nbytes is 1..SY_BLOB_MAX_BYTES, and no blob of this id is found by sy_blob_find. */
 uint32_t sy_blob_alloc(struct sy_core *core, uint32_t ns, sy_blob_id id, uint64_t nbytes,
                        uint32_t entry_count, enum sy_resource *ret_short);
 
-/* The blob of this id in this namespace (never a RETIRED one), or 0. */
+/* The blob of this id in this namespace (never a RETIRED or QUARANTINED one: those are gone and
+ * only their regions remain), or 0. */
 uint32_t sy_blob_find(struct sy_core *core, uint32_t ns, sy_blob_id id);
 
+/* For rebuild.c: the blob, in the state it has, enters the accounts with this region (0: it has
+ * none) and the id hash. */
+void sy_blob_restore(struct sy_core *core, uint32_t blob, uint32_t region);
+
 /* Moves to another state: asserts the arrow, moves the bytes between accounts, counts it.
- * A move to RETIRED takes the blob out of the id hash; a move to FREE gives back its region,
- * its entries, names and the record itself. Lists it stands in (session, timer, names) are the
- * caller's: it is in none of them when it becomes FREE. */
+ * A move to RETIRED or QUARANTINED takes the blob out of the id hash; one to ON_SSD gives back
+ * the region (and one back needs a new region first); a move to FREE gives back the region, the
+ * entries (those of a COMMITTING blob unlinked first), names and the record itself, which then
+ * reads as state FREE. Lists it stands in (session, timer, names) are the caller's: it is in
+ * none of them when it becomes FREE. The store of the state is the one that a killed unit is
+ * started again by: what it promises stands before it, what it takes back goes after it.
+ * Commits go through sy_entry_add_all, which moves the blob itself. */
 void sy_blob_move(struct sy_core *core, uint32_t blob, enum sy_blob_state to);
 
-/* After a change of live_count or pin_count: PUBLISHED with no live entry becomes RELEASED; a
- * RELEASED one without pins becomes FREE, or QUARANTINED (and enters the timer list) while a
- * pin that expired may still be read. */
+/* After a change of live_count or pin_count: PUBLISHED or ON_SSD with no live entry becomes
+ * RELEASED; a RELEASED one without pins becomes FREE, or, while a pin that expired may still be
+ * read (quarantine_until_ns is later than now), QUARANTINED: it then enters
+ * volatiles.quarantined_blobs with its timer_ns, which keeps that list sorted. */
 void sy_blob_settle(struct sy_core *core, uint32_t blob, uint64_t now_ns);
 
 /* Rebuilds everything derived from blobs in authoritative states and their entries, dropping
- * what is volatile: ALLOCATED, RETIRED and QUARANTINED blobs become holes. For a start on what
- * a killed unit left, and for the simulator's comparison (which uses keep_volatile: regions of
- * those blobs are kept and only derived tables are made anew). Bounded by the tables' sizes. */
+ * what is volatile: sessions, pins, jobs, parked requests, and blobs that are not PUBLISHED,
+ * DEMOTING (back to PUBLISHED) or ON_SSD become holes. For a start on what a killed unit left,
+ * and for the simulator's comparison (which uses keep_volatile: every blob and all that is
+ * volatile stay, and only derived tables are made anew). Bounded by the tables' sizes. */
 void sy_core_rebuild(struct sy_core *core, bool keep_volatile);
 
 /* Recomputes every account, count, link and reference from the tables and asserts that all are
  * equal (I6); O(everything), for tests. Returns NULL, or what is wrong (static text), so that
  * it works where assertions are off. */
 const char *sy_core_audit(struct sy_core *core);
+/* The part of it that looks at tables.h alone, and not at who owns reservations and pins. */
+const char *sy_tables_audit(struct sy_core *core);
 
 #endif

@@ -7,7 +7,8 @@
 
 struct sy_core;
 
-/* Items 1..capacity; 0 is none. A free item's first four bytes link the free ones. */
+/* Items 1..capacity; 0 is none. A free item is all zero but for its first four bytes, which link
+ * the free ones: so a free blob, session or entry reads as one that is not in use. */
 struct sy_pool {
 	uint64_t at;         /* offset of item 0 in the arena */
 	uint32_t item_bytes;
@@ -17,8 +18,10 @@ struct sy_pool {
 	uint32_t used;
 };
 
-/* A zeroed item, or 0 if all are used. */
+/* A zeroed item, or 0 if all are used. Never used ones come last, in order, so that capacity
+ * that is not needed is never touched. */
 uint32_t sy_pool_take(struct sy_core *core, struct sy_pool *pool);
+/* Zeroes the item and makes it free. */
 void sy_pool_give(struct sy_core *core, struct sy_pool *pool, uint32_t index);
 
 /* A doubly linked list; `link_at` is the offset of a struct sy_link inside the item. */

@@ -51,6 +51,8 @@ enum sy_blob_state {
 	X(RETIRED, FREE, 0, "its writer is proved finished")
 
 const char *sy_blob_state_name(uint8_t state);
+/* True if a blob in this state names a region of the slab. One RELEASED from ON_SSD does not. */
+bool sy_blob_state_has_region(uint8_t state);
 /* True if the table has this move. */
 bool sy_blob_arrow_exists(uint8_t from, uint8_t to);
 bool sy_blob_arrow_needs_disk(uint8_t from, uint8_t to);

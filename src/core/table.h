@@ -11,7 +11,7 @@
 struct sy_blob {
 	uint32_t id_next;      /* (derived) chain of the id hash, or free list */
 	uint8_t state;         /* enum sy_blob_state; changed by single ordered stores */
-	uint8_t by_id;         /* found by its id; a RETIRED one is found by name only */
+	uint8_t by_id;         /* (derived) found by its id; a RETIRED or QUARANTINED one is not */
 	uint16_t ns;           /* interned namespace */
 	sy_blob_id id;
 	uint64_t generation;
@@ -46,7 +46,7 @@ struct sy_entry {
 	uint64_t extent;    /* bytes, or dim0 where a lead unit has none (index.h) */
 	uint32_t blob;
 	uint32_t blob_next; /* next entry of the blob */
-	uint32_t key_next;  /* (derived) chain of the key hash; free list */
+	uint32_t key_next;  /* (derived) chain of the key hash */
 	uint32_t row_next;  /* (derived) chain of the row hash: entries of a row side by side */
 	uint32_t row_prev;  /* (derived) */
 	uint32_t offset64;  /* offset in the blob, in units of 64 bytes */
@@ -66,6 +66,7 @@ struct sy_region {
 	uint32_t free_next; /* free list of the pool */
 	uint32_t prev, next; /* neighbours by address */
 	uint32_t left, right; /* tree of holes by (bytes, offset) */
+	uint32_t blob;        /* whose it is; 0: a hole */
 	uint8_t height;
 	uint8_t is_hole;
 	uint64_t offset, bytes; /* multiples of 64 */

@@ -1,0 +1,178 @@
+#include "blob.h"
+
+#include "entry.h"
+#include "guard.h"
+#include "hash.h"
+#include "intern.h"
+#include "layout.h"
+#include "region.h"
+
+static struct sy_region *region_of(struct sy_core *core, const struct sy_blob *blob)
+{
+	return sy_pool_at(core, &core->tables.regions, blob->region);
+}
+
+static uint32_t *id_bucket(struct sy_core *core, uint32_t ns, const sy_blob_id *id)
+{
+	uint32_t hash = sy_hash_bytes(core, ns, id->bytes, sizeof id->bytes);
+	return sy_bucket_at(core, core->tables.id_buckets_at,
+	                    sy_range32(hash, core->tables.id_bucket_count));
+}
+
+static void link_id(struct sy_core *core, uint32_t index)
+{
+	struct sy_blob *blob = sy_blob_at(core, index);
+	uint32_t *bucket = id_bucket(core, blob->ns, &blob->id);
+	blob->id_next = *bucket;
+	blob->by_id = 1;
+	*bucket = index;
+}
+
+static void unlink_id(struct sy_core *core, uint32_t index)
+{
+	struct sy_blob *blob = sy_blob_at(core, index);
+	uint32_t *link = id_bucket(core, blob->ns, &blob->id);
+	while (*link != 0 && *link != index)
+		link = &sy_blob_at(core, *link)->id_next;
+	SY_ASSERT(*link == index);
+	if (*link == index)
+		*link = blob->id_next;
+	blob->id_next = 0;
+	blob->by_id = 0;
+}
+
+uint32_t sy_blob_find(struct sy_core *core, uint32_t ns, sy_blob_id id)
+{
+	uint32_t index = *id_bucket(core, ns, &id);
+	while (index != 0) {
+		const struct sy_blob *blob = sy_blob_at(core, index);
+		if (blob->ns == ns && memcmp(blob->id.bytes, id.bytes, sizeof id.bytes) == 0)
+			break;
+		index = blob->id_next;
+	}
+	return index;
+}
+
+/* What a blob weighs in the account of a state: its bytes in the slab, or for ON_SSD on disk. */
+static uint64_t weight(const struct sy_blob *blob, uint8_t state)
+{
+	return state == SY_BLOB_ON_SSD || blob->region != 0 ? blob->nbytes : 0;
+}
+
+static void region_open(struct sy_core *core, uint32_t index, uint32_t region)
+{
+	struct sy_blob *blob = sy_blob_at(core, index);
+	blob->region = region;
+	region_of(core, blob)->blob = index;
+	blob->offset = region_of(core, blob)->offset;
+	if (!SY_MUTANT(16))
+		core->tables.rounding_bytes += region_of(core, blob)->bytes - blob->nbytes;
+}
+
+static void region_close(struct sy_core *core, struct sy_blob *blob)
+{
+	core->tables.rounding_bytes -= region_of(core, blob)->bytes - blob->nbytes;
+	uint32_t region = blob->region;
+	blob->region = 0;
+	sy_region_give(core, region);
+}
+
+uint32_t sy_blob_alloc(struct sy_core *core, uint32_t ns, sy_blob_id id, uint64_t nbytes,
+                       uint32_t entry_count, enum sy_resource *ret_short)
+{
+	SY_ASSERT(nbytes > 0 && nbytes <= SY_BLOB_MAX_BYTES);
+	uint32_t index = sy_pool_take(core, &core->tables.blobs);
+	if (index == 0) {
+		*ret_short = SY_RESOURCE_BLOBS;
+		return 0;
+	}
+	uint32_t region = sy_region_take(core, nbytes);
+	if (region == 0) {
+		sy_pool_give(core, &core->tables.blobs, index);
+		*ret_short = SY_RESOURCE_BYTES;
+		return 0;
+	}
+	struct sy_blob *blob = sy_blob_at(core, index);
+	blob->ns = (uint16_t)ns;
+	blob->id = id;
+	blob->generation = core->tables.next_generation++;
+	blob->nbytes = nbytes;
+	blob->entry_count = entry_count;
+	sy_name_hold(core, &core->tables.namespaces, ns, 1);
+	region_open(core, index, region);
+	link_id(core, index);
+	sy_blob_move(core, index, SY_BLOB_ALLOCATED);
+	return index;
+}
+
+/* Gives back all that a blob whose state is FREE already still has. */
+static void give_back(struct sy_core *core, uint32_t index)
+{
+	struct sy_blob *blob = sy_blob_at(core, index);
+	if (blob->by_id)
+		unlink_id(core, index);
+	sy_entry_drop_all(core, index);
+	if (blob->region != 0)
+		region_close(core, blob);
+	sy_name_give(core, &core->tables.namespaces, blob->ns, 1);
+	sy_pool_give(core, &core->tables.blobs, index);
+}
+
+void sy_blob_move(struct sy_core *core, uint32_t index, enum sy_blob_state to)
+{
+	struct sy_blob *blob = sy_blob_at(core, index);
+	uint8_t from = blob->state;
+	SY_ASSERT(index != 0 && sy_blob_arrow_exists(from, (uint8_t)to));
+	core->tables.arrows[from][to]++;
+	if (from != SY_BLOB_FREE)
+		core->tables.bytes[from] -= weight(blob, from);
+	if (to != SY_BLOB_FREE)
+		core->tables.bytes[to] += weight(blob, (uint8_t)to);
+	__atomic_store_n(&blob->state, (uint8_t)to, __ATOMIC_RELEASE);
+	if (to == SY_BLOB_FREE)
+		give_back(core, index);
+	else if (to == SY_BLOB_ON_SSD && blob->region != 0)
+		region_close(core, blob);
+	else if ((to == SY_BLOB_RETIRED || to == SY_BLOB_QUARANTINED) && blob->by_id)
+		unlink_id(core, index);
+}
+
+void sy_blob_restore(struct sy_core *core, uint32_t index, uint32_t region)
+{
+	struct sy_blob *blob = sy_blob_at(core, index);
+	blob->region = 0;
+	if (region != 0)
+		region_open(core, index, region);
+	core->tables.bytes[blob->state] += weight(blob, blob->state);
+	blob->id_next = 0;
+	blob->by_id = 0;
+	if (blob->state != SY_BLOB_RETIRED && blob->state != SY_BLOB_QUARANTINED)
+		link_id(core, index);
+}
+
+/* An expired pin's time counts from its end, not from here: a blob may come with less time than
+ * the last of the list has, and then waits as long as that one, which keeps the list sorted. */
+static void quarantine(struct sy_core *core, uint32_t index)
+{
+	struct sy_blob *blob = sy_blob_at(core, index);
+	struct sy_chain *chain = &core->volatiles.quarantined_blobs;
+	blob->timer_ns = blob->quarantine_until_ns;
+	if (chain->tail != 0)
+		blob->timer_ns = sy_max_u64(blob->timer_ns, sy_blob_at(core, chain->tail)->timer_ns);
+	sy_blob_move(core, index, SY_BLOB_QUARANTINED);
+	sy_chain_append(core, &core->tables.blobs, offsetof(struct sy_blob, timer_link), chain, index);
+}
+
+void sy_blob_settle(struct sy_core *core, uint32_t index, uint64_t now_ns)
+{
+	const struct sy_blob *blob = sy_blob_at(core, index);
+	if ((blob->state == SY_BLOB_PUBLISHED || blob->state == SY_BLOB_ON_SSD)
+	    && blob->live_count == 0)
+		sy_blob_move(core, index, SY_BLOB_RELEASED);
+	if (blob->state != SY_BLOB_RELEASED || (blob->pin_count > 0 && !SY_MUTANT(1)))
+		return;
+	if (blob->quarantine_until_ns > now_ns && !SY_MUTANT(3))
+		quarantine(core, index);
+	else
+		sy_blob_move(core, index, SY_BLOB_FREE);
+}

@@ -1,0 +1,407 @@
+#include "entry.h"
+
+#include "blob.h"
+#include "guard.h"
+#include "hash.h"
+#include "intern.h"
+#include "layout.h"
+
+/* How many entries ahead of the one being linked its buckets are fetched. */
+enum { LINK_AHEAD = 8 };
+
+static uint32_t *key_bucket(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field)
+{
+	uint32_t bucket = sy_range32(sy_hash_key(core, ns, row, field), core->tables.entry_bucket_count);
+	return sy_bucket_at(core, core->tables.key_buckets_at, bucket);
+}
+
+static uint32_t *row_bucket(struct sy_core *core, uint32_t ns, uint64_t row)
+{
+	uint32_t bucket = sy_range32(sy_hash_row(core, ns, row), core->tables.entry_bucket_count);
+	return sy_bucket_at(core, core->tables.row_buckets_at, bucket);
+}
+
+static bool is_of_row(const struct sy_entry *entry, uint32_t ns, uint64_t row)
+{
+	return entry->row == row && entry->ns == ns;
+}
+
+static bool is_of_key(const struct sy_entry *entry, uint32_t ns, uint64_t row, uint32_t field)
+{
+	return entry->row == row && entry->field == field && entry->ns == ns;
+}
+
+/* Puts an entry before the others of its row, or at the head of the chain. */
+static void link_row(struct sy_core *core, uint32_t index)
+{
+	struct sy_entry *entry = sy_entry_at(core, index);
+	uint32_t *bucket = row_bucket(core, entry->ns, entry->row);
+	uint32_t next = *bucket;
+	while (next != 0 && !is_of_row(sy_entry_at(core, next), entry->ns, entry->row))
+		next = sy_entry_at(core, next)->row_next;
+	if (next == 0) {
+		next = *bucket;
+		core->tables.row_count++;
+	}
+	entry->row_next = next;
+	entry->row_prev = next != 0 ? sy_entry_at(core, next)->row_prev : 0;
+	if (next != 0)
+		sy_entry_at(core, next)->row_prev = index;
+	if (entry->row_prev != 0)
+		sy_entry_at(core, entry->row_prev)->row_next = index;
+	else
+		*bucket = index;
+}
+
+static void unlink_row(struct sy_core *core, uint32_t index)
+{
+	struct sy_entry *entry = sy_entry_at(core, index);
+	uint32_t prev = entry->row_prev, next = entry->row_next;
+	bool last = (prev == 0 || !is_of_row(sy_entry_at(core, prev), entry->ns, entry->row))
+		&& (next == 0 || !is_of_row(sy_entry_at(core, next), entry->ns, entry->row));
+	if (prev != 0) {
+		sy_entry_at(core, prev)->row_next = next;
+	} else {
+		uint32_t *bucket = row_bucket(core, entry->ns, entry->row);
+		SY_ASSERT(*bucket == index);
+		*bucket = next;
+	}
+	if (next != 0)
+		sy_entry_at(core, next)->row_prev = prev;
+	entry->row_prev = entry->row_next = 0;
+	if (last)
+		core->tables.row_count--;
+}
+
+static void link_key(struct sy_core *core, uint32_t index)
+{
+	struct sy_entry *entry = sy_entry_at(core, index);
+	uint32_t *bucket = key_bucket(core, entry->ns, entry->row, entry->field);
+	entry->key_next = *bucket;
+	*bucket = index;
+}
+
+static void unlink_key(struct sy_core *core, uint32_t index)
+{
+	struct sy_entry *entry = sy_entry_at(core, index);
+	uint32_t *link = key_bucket(core, entry->ns, entry->row, entry->field);
+	while (*link != 0 && *link != index)
+		link = &sy_entry_at(core, *link)->key_next;
+	SY_ASSERT(*link == index);
+	if (*link == index)
+		*link = entry->key_next;
+	entry->key_next = 0;
+}
+
+/* The live bit goes first: it is what a killed unit is started again by. */
+static void clear_live(struct sy_core *core, struct sy_entry *entry)
+{
+	SY_ASSERT((entry->flags & SY_ENTRY_LIVE) != 0);
+	entry->flags = 0;
+	struct sy_blob *blob = sy_blob_at(core, entry->blob);
+	SY_ASSERT(blob->live_count > 0);
+	blob->live_count--;
+}
+
+/* Kills the entries of this one's key that are older, which are those behind it. Returns how many
+ * of them were visible. */
+static uint32_t kill_older(struct sy_core *core, uint32_t index, bool settle, uint64_t now_ns)
+{
+	const struct sy_entry *entry = sy_entry_at(core, index);
+	uint32_t next = entry->key_next, visible = 0;
+	if (SY_MUTANT(30) && next != 0 && sy_blob_at(core, entry->blob)->live_count > 1
+	    && sy_entry_key_next(core, index) != 0) {
+		sy_entry_kill(core, index, now_ns);
+		return 0;
+	}
+	while (next != 0) {
+		uint32_t older_index = next;
+		struct sy_entry *older = sy_entry_at(core, older_index);
+		next = older->key_next;
+		if (!is_of_key(older, entry->ns, entry->row, entry->field))
+			continue;
+		uint32_t blob = older->blob;
+		visible += (older->flags & SY_ENTRY_PENDING) == 0;
+		clear_live(core, older);
+		unlink_key(core, older_index);
+		unlink_row(core, older_index);
+		if (settle && !SY_MUTANT(17))
+			sy_blob_settle(core, blob, now_ns);
+	}
+	return visible;
+}
+
+/* Links the live entries of a blob, fetching the buckets of those to come: a put of new rows
+ * misses the cache in each of them. */
+static uint64_t link_all(struct sy_core *core, uint32_t blob, bool settle, uint64_t now_ns)
+{
+	uint32_t ahead = sy_blob_at(core, blob)->entry_head, lead = 0;
+	uint64_t overwritten = 0;
+	for (uint32_t i = sy_blob_at(core, blob)->entry_head; i != 0;) {
+		for (; ahead != 0 && lead < LINK_AHEAD; lead++) {
+			const struct sy_entry *coming = sy_entry_at(core, ahead);
+			__builtin_prefetch(key_bucket(core, coming->ns, coming->row, coming->field), 1);
+			__builtin_prefetch(row_bucket(core, coming->ns, coming->row), 1);
+			ahead = coming->blob_next;
+		}
+		lead--;
+		const struct sy_entry *entry = sy_entry_at(core, i);
+		if ((entry->flags & SY_ENTRY_LIVE) != 0) {
+			link_key(core, i);
+			link_row(core, i);
+			if ((entry->flags & SY_ENTRY_PENDING) == 0)
+				overwritten += kill_older(core, i, settle, now_ns);
+		}
+		i = entry->blob_next;
+	}
+	return overwritten;
+}
+
+/* Names are sorted, so a field that stands in several columns stands in neighbours. */
+static struct sy_span column_name(const sy_column *column)
+{
+	return (struct sy_span){ (const uint8_t *)column->field, column->field_bytes };
+}
+
+static uint32_t new_field_count(struct sy_core *core, const sy_index *index)
+{
+	uint32_t count = 0;
+	struct sy_span last = {0};
+	for (uint32_t i = 0; i < index->column_count; i++) {
+		const sy_column *column = &index->columns[i];
+		if (column->row_count == 0)
+			continue;
+		struct sy_span name = column_name(column);
+		if (!sy_span_equal(name, last) && sy_name_find(core, &core->tables.fields, name) == 0)
+			count++;
+		last = name;
+	}
+	return count;
+}
+
+/* New shapes may repeat anywhere among the columns. They are told apart by taking them for a
+ * moment; once the table is full, all that are still not found count. */
+static uint32_t new_shape_count(struct sy_core *core, const sy_index *index)
+{
+	uint32_t free_before = core->tables.shapes.pool.capacity - core->tables.shapes.pool.used;
+	uint32_t missing = 0, taken = 0, shape;
+	for (uint32_t i = 0; i < index->column_count; i++, taken++) {
+		if (!sy_shape_take(core, &index->columns[i].shape, &shape))
+			break;
+	}
+	uint32_t free_after = core->tables.shapes.pool.capacity - core->tables.shapes.pool.used;
+	for (uint32_t i = taken; i < index->column_count; i++) {
+		if (!sy_shape_find(core, &index->columns[i].shape, &shape))
+			missing++;
+	}
+	for (uint32_t i = 0; i < taken; i++) {
+		if (sy_shape_find(core, &index->columns[i].shape, &shape))
+			sy_shape_give(core, shape, 1);
+	}
+	return free_before - free_after + missing;
+}
+
+enum sy_resource sy_entry_room(struct sy_core *core, const sy_index *index, uint64_t *ret_need,
+                               uint64_t *ret_free)
+{
+	const struct sy_pool *pools[] = {
+		&core->tables.entries, &core->tables.fields.pool, &core->tables.shapes.pool,
+	};
+	const enum sy_resource resources[] = {
+		SY_RESOURCE_ENTRIES, SY_RESOURCE_FIELDS, SY_RESOURCE_SHAPES,
+	};
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t left = pools[i]->capacity - pools[i]->used;
+		uint32_t need = i == 0 ? index->entry_count : i == 1 ? new_field_count(core, index)
+			: new_shape_count(core, index);
+		if (need > left) {
+			*ret_need = need;
+			*ret_free = left;
+			return resources[i];
+		}
+	}
+	return SY_RESOURCE_NONE;
+}
+
+/* Makes the entries of one column and hangs them behind `tail` of the blob's list. */
+static uint32_t add_column(struct sy_core *core, uint32_t blob_index, const sy_index *index,
+                           const sy_column *column, uint8_t flags, uint32_t tail)
+{
+	struct sy_blob *blob = sy_blob_at(core, blob_index);
+	uint64_t offset = column->base;
+	uint32_t shape = 0;
+	uint32_t field = sy_name_take(core, &core->tables.fields, column_name(column));
+	bool taken = sy_shape_take(core, &column->shape, &shape);
+	SY_ASSERT(field != 0 && taken);
+	sy_name_hold(core, &core->tables.fields, field, column->row_count - 1);
+	sy_shape_hold(core, shape, column->row_count - 1);
+	for (uint32_t k = 0; k < column->row_count; k++) {
+		uint32_t ordinal = column->ordinals != NULL ? column->ordinals[k] : k;
+		uint32_t entry_index = sy_pool_take(core, &core->tables.entries);
+		SY_ASSERT(entry_index != 0);
+		struct sy_entry *entry = sy_entry_at(core, entry_index);
+		entry->row = index->rows[ordinal];
+		entry->extent = sy_column_extent(column, k);
+		entry->blob = blob_index;
+		entry->offset64 = (uint32_t)(offset / SY_ENTRY_ALIGN_BYTES);
+		entry->shape = shape;
+		entry->field = (uint16_t)field;
+		entry->ns = blob->ns;
+		entry->dtype = (uint8_t)column->dtype;
+		entry->kind = (uint8_t)column->kind;
+		if (!SY_MUTANT(5) || 2 * ordinal + 1 <= index->row_count) {
+			entry->flags = flags;
+			blob->live_count++;
+		}
+		if (tail != 0)
+			sy_entry_at(core, tail)->blob_next = entry_index;
+		else
+			blob->entry_head = entry_index;
+		tail = entry_index;
+		offset += sy_align_up(sy_column_entry_bytes(column, entry->extent), SY_ENTRY_ALIGN_BYTES);
+	}
+	return tail;
+}
+
+uint64_t sy_entry_add_all(struct sy_core *core, uint32_t blob_index, const sy_index *index,
+                          bool pending, uint64_t now_ns)
+{
+	struct sy_blob *blob = sy_blob_at(core, blob_index);
+	uint8_t flags = SY_ENTRY_LIVE | (pending ? SY_ENTRY_PENDING : 0);
+	uint32_t tail = 0;
+	SY_ASSERT(blob->state == SY_BLOB_ALLOCATED && blob->entry_head == 0);
+	SY_ASSERT(blob->entry_count == index->entry_count && index->entry_count > 0);
+	blob->accept_seq = core->tables.next_accept_seq++;
+	for (uint32_t i = 0; i < index->column_count; i++) {
+		if (index->columns[i].row_count > 0)
+			tail = add_column(core, blob_index, index, &index->columns[i], flags, tail);
+	}
+	sy_blob_move(core, blob_index, pending ? SY_BLOB_COMMITTING : SY_BLOB_PUBLISHED);
+	return link_all(core, blob_index, true, now_ns);
+}
+
+uint32_t sy_entry_key_first(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field)
+{
+	uint32_t index = *key_bucket(core, ns, row, field);
+	while (index != 0 && !is_of_key(sy_entry_at(core, index), ns, row, field))
+		index = sy_entry_at(core, index)->key_next;
+	return index;
+}
+
+uint32_t sy_entry_key_next(struct sy_core *core, uint32_t index)
+{
+	const struct sy_entry *entry = sy_entry_at(core, index);
+	uint32_t next = entry->key_next;
+	while (next != 0 && !is_of_key(sy_entry_at(core, next), entry->ns, entry->row, entry->field))
+		next = sy_entry_at(core, next)->key_next;
+	return next;
+}
+
+uint32_t sy_entry_find(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field)
+{
+	if (SY_MUTANT(8)) {
+		uint32_t any = sy_entry_row_first(core, ns, row);
+		while (any != 0 && (sy_entry_at(core, any)->flags & SY_ENTRY_PENDING) != 0)
+			any = sy_entry_row_next(core, any);
+		return any;
+	}
+	uint32_t index = *key_bucket(core, ns, row, field);
+	while (index != 0) {
+		const struct sy_entry *entry = sy_entry_at(core, index);
+		if (is_of_key(entry, ns, row, field) && (entry->flags & SY_ENTRY_PENDING) == 0)
+			return index;
+		index = entry->key_next;
+	}
+	return 0;
+}
+
+uint32_t sy_entry_row_first(struct sy_core *core, uint32_t ns, uint64_t row)
+{
+	uint32_t index = *row_bucket(core, ns, row);
+	while (index != 0 && !is_of_row(sy_entry_at(core, index), ns, row))
+		index = sy_entry_at(core, index)->row_next;
+	return index;
+}
+
+uint32_t sy_entry_row_next(struct sy_core *core, uint32_t index)
+{
+	const struct sy_entry *entry = sy_entry_at(core, index);
+	uint32_t next = entry->row_next;
+	return next != 0 && is_of_row(sy_entry_at(core, next), entry->ns, entry->row) ? next : 0;
+}
+
+void sy_entry_prefetch(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field)
+{
+	__builtin_prefetch(key_bucket(core, ns, row, field));
+}
+
+void sy_entry_kill(struct sy_core *core, uint32_t index, uint64_t now_ns)
+{
+	struct sy_entry *entry = sy_entry_at(core, index);
+	uint32_t blob = entry->blob;
+	clear_live(core, entry);
+	unlink_key(core, index);
+	unlink_row(core, index);
+	sy_blob_settle(core, blob, now_ns);
+}
+
+void sy_entry_show_all(struct sy_core *core, uint32_t blob, uint64_t now_ns)
+{
+	SY_ASSERT(sy_blob_at(core, blob)->state != SY_BLOB_COMMITTING);
+	uint32_t next;
+	for (uint32_t i = sy_blob_at(core, blob)->entry_head; i != 0; i = next) {
+		struct sy_entry *entry = sy_entry_at(core, i);
+		next = entry->blob_next;
+		if ((entry->flags & SY_ENTRY_PENDING) == 0)
+			continue;
+		entry->flags = SY_ENTRY_LIVE;
+		kill_older(core, i, true, now_ns);
+	}
+}
+
+void sy_entry_drop_all(struct sy_core *core, uint32_t blob_index)
+{
+	struct sy_blob *blob = sy_blob_at(core, blob_index);
+	uint32_t next, index = blob->entry_head;
+	blob->entry_head = 0;
+	for (; index != 0; index = next) {
+		struct sy_entry *entry = sy_entry_at(core, index);
+		next = entry->blob_next;
+		if ((entry->flags & SY_ENTRY_LIVE) != 0) {
+			clear_live(core, entry);
+			unlink_key(core, index);
+			unlink_row(core, index);
+		}
+		sy_name_give(core, &core->tables.fields, entry->field, 1);
+		sy_shape_give(core, entry->shape, 1);
+		sy_pool_give(core, &core->tables.entries, index);
+	}
+}
+
+void sy_entry_link_all(struct sy_core *core, uint32_t blob_index)
+{
+	struct sy_blob *blob = sy_blob_at(core, blob_index);
+	blob->live_count = 0;
+	for (uint32_t i = blob->entry_head; i != 0; i = sy_entry_at(core, i)->blob_next)
+		blob->live_count += (sy_entry_at(core, i)->flags & SY_ENTRY_LIVE) != 0;
+	link_all(core, blob_index, false, 0);
+}
+
+uint64_t sy_entry_bytes(struct sy_core *core, const struct sy_entry *entry)
+{
+	uint64_t unit_bytes;
+	if (entry->shape == 0)
+		return entry->extent;
+	bool known = sy_shape_unit_bytes((sy_dtype)entry->dtype, sy_shape_at(core, entry->shape),
+	                                 &unit_bytes);
+	return known && unit_bytes == 0 ? 0 : entry->extent;
+}
+
+uint64_t sy_entry_dim0(struct sy_core *core, const struct sy_entry *entry)
+{
+	uint64_t unit_bytes;
+	if (entry->shape == 0
+	    || !sy_shape_unit_bytes((sy_dtype)entry->dtype, sy_shape_at(core, entry->shape), &unit_bytes))
+		return 0;
+	return unit_bytes == 0 ? entry->extent : entry->extent / unit_bytes;
+}
