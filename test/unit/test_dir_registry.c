@@ -1,0 +1,314 @@
+#include "harness.h"
+
+#include <string.h>
+
+#include "prng.h"
+#include "registry.h"
+
+static struct sy_unit_info unit_of(const struct sy_registry *registry, uint32_t unit_id,
+                                   uint64_t incarnation)
+{
+	const struct sy_unit_info *slot = sy_registry_slot(registry, unit_id);
+	struct sy_unit_info unit = {
+		.unit_id = unit_id,
+		.incarnation = incarnation,
+		.turn = slot != NULL ? slot->turn : 0,
+		.pid = (uint32_t)incarnation + 1000,
+		.slab_bytes = 64,
+		.ipc_address = "ipc://x",
+	};
+	return unit;
+}
+
+static enum sy_dir_fault enter(struct sy_registry *registry, uint32_t unit_id,
+                               uint64_t incarnation)
+{
+	struct sy_unit_info unit = unit_of(registry, unit_id, incarnation);
+	return sy_registry_register(registry, &unit);
+}
+
+static enum sy_unit_state state_of(const struct sy_registry *registry, uint32_t unit_id)
+{
+	return sy_registry_slot(registry, unit_id)->state;
+}
+
+static void test_size_is_checked(void **state)
+{
+	(void)state;
+	assert_null(sy_registry_new(0));
+	assert_null(sy_registry_new(SY_UNITS_MAX + 1));
+	struct sy_registry *registry = sy_registry_new(SY_UNITS_MAX);
+	assert_non_null(registry);
+	assert_int_equal(sy_registry_slot_count(registry), SY_UNITS_MAX);
+	assert_null(sy_registry_slot(registry, SY_UNITS_MAX));
+	assert_int_equal(sy_registry_slot(registry, SY_UNITS_MAX - 1)->unit_id, SY_UNITS_MAX - 1);
+	sy_registry_free(registry);
+	sy_registry_free(NULL);
+}
+
+static void test_register_renew_exit(void **state)
+{
+	(void)state;
+	struct sy_registry *registry = sy_registry_new(2);
+	uint64_t epoch = sy_registry_epoch(registry);
+	assert_int_equal(state_of(registry, 0), SY_UNIT_NONE);
+	assert_int_equal(sy_registry_renew(registry, 0, 7), SY_DIR_FAULT_BURIED);
+	assert_int_equal(enter(registry, 0, 7), SY_DIR_FAULT_NONE);
+	assert_int_equal(sy_registry_epoch(registry), epoch + 1);
+	assert_int_equal(state_of(registry, 0), SY_UNIT_ACTIVE);
+	assert_int_equal(state_of(registry, 1), SY_UNIT_NONE);
+	assert_int_equal(sy_registry_renew(registry, 0, 7), SY_DIR_FAULT_NONE);
+	assert_int_equal(sy_registry_renew(registry, 1, 7), SY_DIR_FAULT_BURIED);
+	assert_int_equal(sy_registry_renew(registry, 2, 7), SY_DIR_FAULT_NO_SLOT);
+	assert_int_equal(sy_registry_epoch(registry), epoch + 1);
+
+	assert_int_equal(sy_registry_exited(registry, 0, 7), SY_DIR_FAULT_NONE);
+	assert_int_equal(state_of(registry, 0), SY_UNIT_DEAD);
+	assert_int_equal(sy_registry_slot(registry, 0)->incarnation, 7);
+	assert_int_equal(sy_registry_epoch(registry), epoch + 2);
+	/* Twice is once. */
+	assert_int_equal(sy_registry_exited(registry, 0, 7), SY_DIR_FAULT_NONE);
+	assert_int_equal(sy_registry_epoch(registry), epoch + 2);
+	sy_registry_free(registry);
+}
+
+static void test_bad_requests_change_nothing(void **state)
+{
+	(void)state;
+	struct sy_registry *registry = sy_registry_new(1);
+	struct sy_unit_info unit = unit_of(registry, 0, 7);
+	unit.unit_id = 1;
+	assert_int_equal(sy_registry_register(registry, &unit), SY_DIR_FAULT_NO_SLOT);
+	unit = unit_of(registry, 0, 0);
+	assert_int_equal(sy_registry_register(registry, &unit), SY_DIR_FAULT_MALFORMED);
+	unit = unit_of(registry, 0, 7);
+	memset(unit.tcp_address, 'x', sizeof unit.tcp_address);
+	assert_int_equal(sy_registry_register(registry, &unit), SY_DIR_FAULT_MALFORMED);
+	assert_int_equal(sy_registry_exited(registry, 0, 0), SY_DIR_FAULT_MALFORMED);
+	assert_int_equal(sy_registry_exited(registry, 1, 7), SY_DIR_FAULT_NO_SLOT);
+	assert_int_equal(sy_registry_process_exited(registry, 1, 7), SY_DIR_FAULT_NO_SLOT);
+	assert_int_equal(sy_registry_set_state(registry, 1, 7, SY_UNIT_ACTIVE), SY_DIR_FAULT_NO_SLOT);
+	assert_int_equal(sy_registry_slot(registry, 0)->turn, 0);
+	assert_int_equal(sy_registry_epoch(registry), 1);
+	sy_registry_free(registry);
+}
+
+static void test_a_live_slot_is_held(void **state)
+{
+	(void)state;
+	struct sy_registry *registry = sy_registry_new(1);
+	static const enum sy_unit_state live[] = {SY_UNIT_ACTIVE, SY_UNIT_SUSPECT, SY_UNIT_DRAINING};
+	assert_int_equal(enter(registry, 0, 1), SY_DIR_FAULT_NONE);
+	for (size_t i = 0; i < COUNT_OF(live); i++) {
+		assert_int_equal(sy_registry_set_state(registry, 0, 1, live[i]), SY_DIR_FAULT_NONE);
+		assert_int_equal(state_of(registry, 0), live[i]);
+		assert_int_equal(enter(registry, 0, 2), SY_DIR_FAULT_HELD);
+		/* The holder's own register, sent again, is no new one: whatever its turn was. */
+		struct sy_unit_info again = unit_of(registry, 0, 1);
+		again.turn = 0;
+		uint64_t epoch = sy_registry_epoch(registry);
+		assert_int_equal(sy_registry_register(registry, &again), SY_DIR_FAULT_NONE);
+		assert_int_equal(sy_registry_epoch(registry), epoch);
+		assert_int_equal(state_of(registry, 0), live[i]);
+	}
+	assert_int_equal(sy_registry_exited(registry, 0, 1), SY_DIR_FAULT_NONE);
+	assert_int_equal(enter(registry, 0, 2), SY_DIR_FAULT_NONE);
+	assert_int_equal(sy_registry_slot(registry, 0)->incarnation, 2);
+	sy_registry_free(registry);
+}
+
+static void test_states(void **state)
+{
+	(void)state;
+	struct sy_registry *registry = sy_registry_new(1);
+	enter(registry, 0, 1);
+	uint64_t epoch = sy_registry_epoch(registry);
+	assert_int_equal(sy_registry_set_state(registry, 0, 1, SY_UNIT_ACTIVE), SY_DIR_FAULT_NONE);
+	assert_int_equal(sy_registry_epoch(registry), epoch); /* nothing changed */
+	assert_int_equal(sy_registry_set_state(registry, 0, 1, SY_UNIT_DEAD), SY_DIR_FAULT_STATE);
+	assert_int_equal(sy_registry_set_state(registry, 0, 1, SY_UNIT_NONE), SY_DIR_FAULT_STATE);
+	assert_int_equal(sy_registry_set_state(registry, 0, 2, SY_UNIT_DRAINING),
+	                 SY_DIR_FAULT_BURIED);
+	assert_int_equal(sy_registry_epoch(registry), epoch);
+	assert_int_equal(sy_registry_set_state(registry, 0, 1, SY_UNIT_DRAINING), SY_DIR_FAULT_NONE);
+	assert_int_equal(sy_registry_epoch(registry), epoch + 1);
+	sy_registry_free(registry);
+}
+
+static void test_the_dead_never_answer_again(void **state)
+{
+	(void)state;
+	struct sy_registry *registry = sy_registry_new(1);
+	enter(registry, 0, 1);
+	sy_registry_exited(registry, 0, 1);
+	for (int successor = 0; successor < 3; successor++) {
+		assert_int_equal(sy_registry_renew(registry, 0, 1), SY_DIR_FAULT_BURIED);
+		assert_int_equal(sy_registry_set_state(registry, 0, 1, SY_UNIT_ACTIVE),
+		                 SY_DIR_FAULT_BURIED);
+		struct sy_unit_info late = unit_of(registry, 0, 1);
+		late.turn = 0; /* what it read when it lived */
+		assert_int_not_equal(sy_registry_register(registry, &late), SY_DIR_FAULT_NONE);
+		if (successor == 1)
+			sy_registry_exited(registry, 0, 2);
+		else
+			enter(registry, 0, (uint64_t)successor + 2);
+	}
+	sy_registry_free(registry);
+}
+
+/* A register under way when its sender dies: nobody had heard of that incarnation. */
+static void test_a_late_register_of_a_dead_process_is_refused(void **state)
+{
+	(void)state;
+	for (int by_pid = 0; by_pid < 2; by_pid++) {
+		struct sy_registry *registry = sy_registry_new(1);
+		struct sy_unit_info late = unit_of(registry, 0, 9);
+		if (by_pid)
+			assert_int_equal(sy_registry_process_exited(registry, 0, late.pid),
+			                 SY_DIR_FAULT_NONE);
+		else
+			assert_int_equal(sy_registry_exited(registry, 0, 9), SY_DIR_FAULT_NONE);
+		assert_int_equal(sy_registry_register(registry, &late), SY_DIR_FAULT_TURN);
+		/* Also after the slot's next unit came and went. */
+		assert_int_equal(enter(registry, 0, 10), SY_DIR_FAULT_NONE);
+		assert_int_equal(sy_registry_register(registry, &late), SY_DIR_FAULT_HELD);
+		sy_registry_exited(registry, 0, 10);
+		assert_int_equal(sy_registry_register(registry, &late), SY_DIR_FAULT_TURN);
+		sy_registry_free(registry);
+	}
+}
+
+static void test_exit_by_process(void **state)
+{
+	(void)state;
+	struct sy_registry *registry = sy_registry_new(1);
+	enter(registry, 0, 1);
+	uint32_t pid = sy_registry_slot(registry, 0)->pid;
+	/* Another child for the slot, which was refused and ended, is not its holder. */
+	assert_int_equal(sy_registry_process_exited(registry, 0, pid + 1), SY_DIR_FAULT_NONE);
+	assert_int_equal(state_of(registry, 0), SY_UNIT_ACTIVE);
+	assert_int_equal(sy_registry_process_exited(registry, 0, pid), SY_DIR_FAULT_NONE);
+	assert_int_equal(state_of(registry, 0), SY_UNIT_DEAD);
+	sy_registry_free(registry);
+}
+
+static void test_units_since_an_epoch(void **state)
+{
+	(void)state;
+	struct sy_registry *registry = sy_registry_new(3);
+	struct sy_unit_info units[3];
+	assert_int_equal(sy_registry_units(registry, 0, units), 3);
+	enter(registry, 1, 5);
+	uint64_t seen = sy_registry_epoch(registry);
+	assert_int_equal(sy_registry_units(registry, seen + 1, units), 0);
+	enter(registry, 2, 6);
+	sy_registry_exited(registry, 1, 5);
+	assert_int_equal(sy_registry_units(registry, seen + 1, units), 2);
+	assert_int_equal(units[0].unit_id, 1);
+	assert_int_equal(units[0].state, SY_UNIT_DEAD);
+	assert_int_equal(units[1].unit_id, 2);
+	assert_int_equal(units[1].incarnation, 6);
+	assert_int_equal(sy_registry_units(registry, sy_registry_epoch(registry), units), 1);
+	sy_registry_free(registry);
+}
+
+static void test_a_restart_keeps_all_and_raises_the_epoch(void **state)
+{
+	(void)state;
+	struct sy_registry *registry = sy_registry_new(3);
+	enter(registry, 0, 1);
+	enter(registry, 1, 2);
+	sy_registry_exited(registry, 0, 1);
+	struct sy_unit_info units[3];
+	uint64_t epoch = sy_registry_epoch(registry);
+	sy_registry_units(registry, 0, units);
+	sy_registry_free(registry);
+
+	struct sy_registry *restored = sy_registry_restore(epoch, units, 3);
+	assert_non_null(restored);
+	assert_int_equal(sy_registry_epoch(restored), epoch + 1);
+	assert_int_equal(sy_registry_units(restored, epoch + 1, units), 3);
+	assert_int_equal(state_of(restored, 0), SY_UNIT_DEAD);
+	assert_int_equal(sy_registry_renew(restored, 0, 1), SY_DIR_FAULT_BURIED);
+	assert_int_equal(enter(restored, 0, 1), SY_DIR_FAULT_BURIED);
+	assert_int_equal(sy_registry_renew(restored, 1, 2), SY_DIR_FAULT_NONE);
+	assert_int_equal(enter(restored, 0, 3), SY_DIR_FAULT_NONE);
+	sy_registry_free(restored);
+
+	units[1].unit_id = 2;
+	assert_null(sy_registry_restore(epoch + 1, units, 3));
+	units[1].unit_id = 1;
+	units[2].incarnation = 4; /* of a slot that is NONE */
+	assert_null(sy_registry_restore(epoch + 1, units, 3));
+	units[2].incarnation = 0;
+	assert_null(sy_registry_restore(epoch, units, 3)); /* slots from the future */
+}
+
+/* Random histories, doubled and late messages included, against what is true of processes: an
+ * incarnation whose process has ended never holds its slot again, and never does a slot change
+ * hands while its holder lives. */
+static void test_random_histories(void **state)
+{
+	(void)state;
+	enum { PROCESSES = 400, SENT = 64 };
+	struct sy_prng prng;
+	sy_prng_seed(&prng, harness_seed());
+	struct sy_registry *registry = sy_registry_new(1);
+	bool ended[PROCESSES + 1] = {false};
+	struct sy_unit_info under_way[SENT];
+	uint32_t under_way_count = 0, started = 0, holders = 0;
+	uint64_t holder = 0;
+	for (uint32_t step = 0; step < 20000; step++) {
+		uint64_t dice = sy_prng_next(&prng) % 8;
+		uint64_t any = started == 0 ? 0 : 1 + sy_prng_next(&prng) % started;
+		if (dice == 0 && started < PROCESSES && (started == 0 || ended[started])) {
+			started++;
+		} else if (dice <= 2 && started > 0 && !ended[started] && under_way_count < SENT) {
+			under_way[under_way_count++] = unit_of(registry, 0, started);
+		} else if (dice <= 5 && under_way_count > 0) {
+			uint32_t pick = (uint32_t)(sy_prng_next(&prng) % under_way_count);
+			struct sy_unit_info unit = under_way[pick];
+			bool is_first = sy_registry_slot(registry, 0)->incarnation != unit.incarnation;
+			enum sy_dir_fault fault = sy_registry_register(registry, &unit);
+			if (fault == SY_DIR_FAULT_NONE) {
+				assert_false(ended[unit.incarnation]);
+				holders += is_first;
+			}
+			if (sy_prng_next(&prng) % 2 == 0)
+				under_way[pick] = under_way[--under_way_count];
+		} else if (dice == 6 && any > 0 && (any == started || ended[any])) {
+			if (sy_prng_next(&prng) % 4 == 0 || ended[any]) {
+				ended[any] = true;
+				sy_registry_exited(registry, 0, any);
+			}
+		} else if (dice == 7 && any > 0 && ended[any]) {
+			assert_int_equal(sy_registry_renew(registry, 0, any), SY_DIR_FAULT_BURIED);
+		}
+		const struct sy_unit_info *slot = sy_registry_slot(registry, 0);
+		if (holder != slot->incarnation && holder != 0)
+			assert_true(ended[holder]);
+		holder = slot->incarnation;
+		if (holder != 0)
+			assert_int_equal(slot->state == SY_UNIT_DEAD, ended[holder]);
+	}
+	assert_true(holders > 10);
+	sy_registry_free(registry);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_size_is_checked),
+		cmocka_unit_test(test_register_renew_exit),
+		cmocka_unit_test(test_bad_requests_change_nothing),
+		cmocka_unit_test(test_a_live_slot_is_held),
+		cmocka_unit_test(test_states),
+		cmocka_unit_test(test_the_dead_never_answer_again),
+		cmocka_unit_test(test_a_late_register_of_a_dead_process_is_refused),
+		cmocka_unit_test(test_exit_by_process),
+		cmocka_unit_test(test_units_since_an_epoch),
+		cmocka_unit_test(test_a_restart_keeps_all_and_raises_the_epoch),
+		cmocka_unit_test(test_random_histories),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
