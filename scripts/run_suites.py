@@ -126,7 +126,8 @@ class Runner:
             "ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1:detect_stack_use_after_return=1"
         )
         env.setdefault("UBSAN_OPTIONS", "halt_on_error=1:abort_on_error=1:print_stacktrace=1")
-        env.setdefault("TSAN_OPTIONS", "halt_on_error=1:abort_on_error=1:second_deadlock_stack=1")
+        tsan = "halt_on_error=1:abort_on_error=1:second_deadlock_stack=1"
+        env.setdefault("TSAN_OPTIONS", f"{tsan}:suppressions={ROOT}/scripts/tsan.supp")
         return env
 
     def seeds(self):
