@@ -4,11 +4,15 @@
 
 #include "bytes.h"
 
+/* A buffer never grows past this: twice the largest message. */
+enum { SY_BUF_MAX_BYTES = 8 << 20 };
+
 /* Zero it before first use. Owned by whoever declared it; sy_buf_free releases the memory. */
 struct sy_buf {
 	uint8_t *data;
 	size_t bytes, capacity;
-	bool failed; /* memory was short; what was appended since is lost. Checked once at the end */
+	bool failed; /* memory was short, or a limit passed; what was appended since is lost.
+	              * Checked once at the end; sy_buf_reset clears it */
 };
 
 void sy_buf_reset(struct sy_buf *buf); /* empties, keeps the memory */

@@ -2,7 +2,38 @@
  *
  *   request  [op, request_id bin20, args, [first_notice, notices]]
  *   reply    [request_id bin20, ok, result | error, notices_done, unit_now_ns]
- *   error    {kind, msg, reason, resource, need, free, hole}
+ *   notices  bin, 22 bytes each: kind u8, in_flight u8, name (a request id)
+ *   error    {kind: "Busy" ..., msg, reason: of Busy, why: number, of Protocol,
+ *             resource, need, free, hole: of UnitFull}
+ *
+ *   op            args                                           result
+ *   hello         [version, slot_count, ns, boot_id bin16,       [session, incarnation, slab_bytes,
+ *                  start_time, random, pid, connection_count,     unit_id, slot_count, read_pin_ns,
+ *                  token]                                         heartbeat_ns, session_expire_ns,
+ *                                                                 eager_max_bytes, inline_max_bytes,
+ *                                                                 max_keys, max_entries,
+ *                                                                 max_message_bytes, transports]
+ *   alloc         [blob_id bin16, nbytes, entry_count,           [answer, offset, generation]
+ *                  until_ns, ssd]                                 of a region, else [answer]
+ *   commit        [blob_id, generation, until_ns]                [answer]
+ *   put_inline    [blob bin, blob_id, until_ns, ssd]             [answer]
+ *   resolve_keys  [[field...], rows bin u64,                     [found u8, dtype u8, kind u8,
+ *                  field_of bin u16 | nil, inline_max]            offset u64, nbytes u64,
+ *                                                                 generation u64, dim0 u64,
+ *                                                                 tail u24, shapes, inline], all bin
+ *   release_rows  [rows bin u64, [field...] | nil: all]          [count]
+ *   pin_check     [names bin20 each]                             [held bin u8]
+ *   heartbeat     []                                             [unit state]
+ *   scan          [cursor, first_row, last_row, [field...],      [cursor, [[row, field, dtype, kind,
+ *                  limit]                                         nbytes, dim0, shape bin]...]]
+ *   info          []                                             [unit state]
+ *   stats         []                                             {"state", "capacity_bytes",
+ *                                                                 "bytes.<state>", "<count>": number}
+ *
+ * A shape on the wire is its rank u8 and rank - 1 (none for rank 0) trailing dims, u64 each. Of
+ * stats, names that are not known are skipped and those missing read as 0, so that it can grow;
+ * everything else has exactly the parts above. A hello of another version is decoded as far as
+ * its version.
  *
  * Arrays of numbers travel as little-endian bin. A decoder trusts nothing: depth, lengths and
  * counts are bounded, and memory comes from the scratch its caller lends. */
@@ -114,7 +145,7 @@ struct sy_reply {
 	struct sy_resolved resolved; /* arrays in the scratch on decode */
 	uint32_t key_count;
 	struct sy_span inline_bytes; /* of resolved: all inline values, each at its offset */
-	const uint8_t *held;         /* of pin_check */
+	const uint8_t *held;         /* of pin_check: 1 or 0 each */
 	uint32_t held_count;
 	const struct sy_scan_entry *scan;
 	uint32_t scan_count;
@@ -124,7 +155,15 @@ struct sy_reply {
 	char reason[64];               /* text of an error's msg, as received */
 };
 
-/* Appends the message to buf; buf->failed says whether memory sufficed. */
+/* At most so many bytes does the encoded request take. One over SY_MESSAGE_MAX_BYTES is never
+ * sent: a client splits the rows of a resolve or release, or the fields where those alone are
+ * too long (names of 1,024 bytes: 4,000 a message), or sends a blob by alloc and commit. */
+size_t sy_request_bytes(const struct sy_request *request);
+
+/* Appends the message to buf; buf->failed says that memory was short or the message would be
+ * over SY_MESSAGE_MAX_BYTES, and what buf holds is then of no use. A request fails by the second
+ * exactly where sy_request_bytes is over it; a reply within the limits of proto.h with at most
+ * SY_MESSAGE_INLINE_TOTAL_BYTES of inline bytes never does. */
 void sy_request_encode(const struct sy_request *request, struct sy_buf *buf);
 void sy_reply_encode(const struct sy_reply *reply, enum sy_op op, struct sy_buf *buf);
 
@@ -137,6 +176,12 @@ sy_status sy_request_decode(const void *message, size_t bytes, struct sy_scratch
 /* Reads the id alone, so that the receiver finds the request and with it the op. */
 sy_status sy_reply_peek(const void *message, size_t bytes, struct sy_request_id *ret_id,
                         sy_error *err);
+/* The reply to an `op` about `key_count` keys: of resolve_keys its keys, of pin_check its names,
+ * of scan its limit; else of no matter. Every array has exactly that many items (a scan at most),
+ * every found, kind, dtype, shape and length fits the others, inline values lie within
+ * inline_bytes. What is not known to be absent is left to the caller to check: offsets against
+ * its slab. Sets outcome.op, and outcome.count to the session of a hello. Points into `message`
+ * and the scratch. Fails with SY_E_PROTOCOL. */
 sy_status sy_reply_decode(const void *message, size_t bytes, enum sy_op op, uint32_t key_count,
                           struct sy_scratch *scratch, struct sy_reply *ret_reply, sy_error *err);
 

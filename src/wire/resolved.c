@@ -1,0 +1,164 @@
+/* The result of resolve_keys: ten runs of bytes, one item a key in each of the first eight. */
+#include "mp_writer.h"
+#include "wire_parts.h"
+
+enum { TAIL_BYTES = 3 };
+
+/* An absent key's other fields are of no matter and travel as zeros. */
+static void write_u8(struct sy_buf *buf, const struct sy_reply *reply, const uint8_t *values)
+{
+	uint8_t *room = sy_mp_write_bin_room(buf, reply->key_count);
+	for (uint32_t k = 0; room != NULL && k < reply->key_count; k++)
+		room[k] = reply->resolved.found[k] == SY_FOUND_ABSENT ? 0 : values[k];
+}
+
+static void write_u64(struct sy_buf *buf, const struct sy_reply *reply, const uint64_t *values)
+{
+	uint8_t *room = sy_mp_write_bin_room(buf, 8 * (size_t)reply->key_count);
+	for (uint32_t k = 0; room != NULL && k < reply->key_count; k++) {
+		bool absent = reply->resolved.found[k] == SY_FOUND_ABSENT;
+		sy_store_u64(room + 8 * (size_t)k, absent ? 0 : values[k]);
+	}
+}
+
+/* Only a tensor's tail is looked at, by readers too. */
+static void write_tails(struct sy_buf *buf, const struct sy_reply *reply)
+{
+	const struct sy_resolved *resolved = &reply->resolved;
+	uint8_t *room = sy_mp_write_bin_room(buf, TAIL_BYTES * (size_t)reply->key_count);
+	for (uint32_t k = 0; room != NULL && k < reply->key_count; k++, room += TAIL_BYTES) {
+		bool used = resolved->found[k] != SY_FOUND_ABSENT && resolved->kind[k] == SY_KIND_TENSOR;
+		uint32_t tail = used ? resolved->tail[k] : 0;
+		sy_store_u16(room, (uint16_t)tail);
+		room[2] = (uint8_t)(tail >> 16);
+	}
+}
+
+static void write_shapes(struct sy_buf *buf, const struct sy_resolved *resolved)
+{
+	uint8_t shape[SY_SHAPE_MAX_BYTES];
+	size_t bytes = 0;
+	for (uint32_t i = 0; i < resolved->shape_count; i++)
+		bytes += sy_shape_store(shape, &resolved->shapes[i]);
+	uint8_t *at = sy_mp_write_bin_room(buf, bytes);
+	for (uint32_t i = 0; at != NULL && i < resolved->shape_count; i++)
+		at += sy_shape_store(at, &resolved->shapes[i]);
+}
+
+void sy_resolved_write(struct sy_buf *buf, const struct sy_reply *reply)
+{
+	const struct sy_resolved *resolved = &reply->resolved;
+	sy_mp_write_array(buf, SY_RESOLVED_COUNT);
+	sy_mp_write_bin(buf, resolved->found, reply->key_count);
+	write_u8(buf, reply, resolved->dtype);
+	write_u8(buf, reply, resolved->kind);
+	write_u64(buf, reply, resolved->offset);
+	write_u64(buf, reply, resolved->nbytes);
+	write_u64(buf, reply, resolved->generation);
+	write_u64(buf, reply, resolved->dim0);
+	write_tails(buf, reply);
+	write_shapes(buf, resolved);
+	sy_mp_write_bin(buf, reply->inline_bytes.data, reply->inline_bytes.bytes);
+}
+
+/* Exactly key_count items of `bytes` each, copied so that they are aligned. */
+static void *read_array(struct sy_mp_reader *reader, struct sy_scratch *scratch, size_t bytes,
+                        uint32_t key_count)
+{
+	uint32_t count;
+	const uint8_t *items = sy_mp_read_items(reader, bytes, key_count, &count);
+	if (count != key_count)
+		sy_mp_fail(reader, "answers another number of keys than asked");
+	void *room = sy_wire_take(reader, scratch, key_count, bytes);
+	if (room != NULL)
+		memcpy(room, items, bytes * key_count);
+	return room;
+}
+
+static uint32_t *read_tails(struct sy_mp_reader *reader, struct sy_scratch *scratch,
+                            uint32_t key_count)
+{
+	uint32_t count;
+	const uint8_t *items = sy_mp_read_items(reader, TAIL_BYTES, key_count, &count);
+	if (count != key_count)
+		sy_mp_fail(reader, "answers another number of keys than asked");
+	uint32_t *tails = sy_wire_take(reader, scratch, key_count, sizeof *tails);
+	for (uint32_t k = 0; tails != NULL && k < key_count; k++, items += TAIL_BYTES)
+		tails[k] = sy_load_u16(items) | (uint32_t)items[2] << 16;
+	return tails;
+}
+
+/* At most as many shapes as keys. The first walk counts, so that no more memory is taken. */
+static sy_shape *read_shapes(struct sy_mp_reader *reader, struct sy_scratch *scratch,
+                             uint32_t key_count, uint32_t *ret_count)
+{
+	struct sy_span run = sy_mp_read_bin(reader, SY_SHAPE_MAX_BYTES * (size_t)key_count);
+	struct sy_span rest = run;
+	sy_shape shape;
+	uint32_t count = 0;
+	while (rest.bytes > 0 && count < key_count && sy_shape_load(&rest, &shape))
+		count++;
+	if (rest.bytes > 0)
+		sy_mp_fail(reader, "holds a shape that cannot be read");
+	sy_shape *shapes = sy_wire_take(reader, scratch, count, sizeof *shapes);
+	for (uint32_t i = 0; shapes != NULL && i < count; i++)
+		sy_shape_load(&run, &shapes[i]);
+	*ret_count = count;
+	return shapes;
+}
+
+static const char *key_fault(const struct sy_resolved *resolved, uint32_t k, size_t inline_bytes)
+{
+	static const sy_shape no_shape;
+	uint64_t offset = resolved->offset[k];
+	uint64_t nbytes = resolved->nbytes[k];
+	switch (resolved->found[k]) {
+	case SY_FOUND_ABSENT:
+		if ((resolved->dtype[k] | resolved->kind[k] | resolved->tail[k]) != 0 ||
+		    (offset | nbytes | resolved->generation[k] | resolved->dim0[k]) != 0)
+			return "tells more of a key it calls absent";
+		return NULL;
+	case SY_FOUND_INLINE:
+		if (offset > inline_bytes || nbytes > inline_bytes - offset)
+			return "places a value outside the inline bytes";
+		break;
+	case SY_FOUND_PINNED:
+		if (nbytes > UINT64_MAX - offset)
+			return "places a value outside any slab";
+		break;
+	default:
+		return "holds a state of a key that is not known";
+	}
+	const sy_shape *shape = &no_shape;
+	if (resolved->kind[k] == SY_KIND_TENSOR) {
+		if (resolved->tail[k] >= resolved->shape_count)
+			return "names a shape it does not hold";
+		shape = &resolved->shapes[resolved->tail[k]];
+	} else if (resolved->tail[k] != 0) {
+		return "names a shape for what is no tensor";
+	}
+	return sy_entry_fault(resolved->dtype[k], resolved->kind[k], shape, nbytes, resolved->dim0[k]);
+}
+
+void sy_resolved_read(struct sy_mp_reader *reader, struct sy_scratch *scratch, uint32_t key_count,
+                      struct sy_reply *reply)
+{
+	struct sy_resolved *resolved = &reply->resolved;
+	sy_mp_expect_array(reader, SY_RESOLVED_COUNT);
+	resolved->found = read_array(reader, scratch, 1, key_count);
+	resolved->dtype = read_array(reader, scratch, 1, key_count);
+	resolved->kind = read_array(reader, scratch, 1, key_count);
+	resolved->offset = read_array(reader, scratch, 8, key_count);
+	resolved->nbytes = read_array(reader, scratch, 8, key_count);
+	resolved->generation = read_array(reader, scratch, 8, key_count);
+	resolved->dim0 = read_array(reader, scratch, 8, key_count);
+	resolved->tail = read_tails(reader, scratch, key_count);
+	resolved->shapes = read_shapes(reader, scratch, key_count, &resolved->shape_count);
+	reply->inline_bytes = sy_mp_read_bin(reader, SY_MESSAGE_INLINE_TOTAL_BYTES);
+	reply->key_count = key_count;
+	for (uint32_t k = 0; reader->fault == NULL && k < key_count; k++) {
+		const char *fault = key_fault(resolved, k, reply->inline_bytes.bytes);
+		if (fault != NULL)
+			sy_mp_fail(reader, fault);
+	}
+}

@@ -1,0 +1,63 @@
+#include "wire_parts.h"
+
+#include "entry_fault.h"
+
+void *sy_wire_take(struct sy_mp_reader *reader, struct sy_scratch *scratch, size_t count,
+                   size_t item_bytes)
+{
+	if (reader->fault != NULL)
+		return NULL;
+	void *room = sy_scratch_take(scratch, count * item_bytes);
+	if (room == NULL)
+		sy_mp_fail(reader, "needs more memory than its reader has");
+	return room;
+}
+
+static uint32_t tail_count(const sy_shape *shape)
+{
+	return shape->rank == 0 ? 0 : shape->rank - 1;
+}
+
+size_t sy_shape_store(uint8_t *out, const sy_shape *shape)
+{
+	size_t tail_bytes = 8 * (size_t)tail_count(shape);
+	out[0] = (uint8_t)shape->rank;
+	memcpy(out + 1, shape->tail, tail_bytes);
+	return 1 + tail_bytes;
+}
+
+bool sy_shape_load(struct sy_span *at, sy_shape *ret_shape)
+{
+	if (at->bytes == 0 || at->data[0] > SY_RANK_MAX)
+		return false;
+	sy_shape shape;
+	memset(&shape, 0, sizeof shape);
+	shape.rank = at->data[0];
+	size_t tail_bytes = 8 * (size_t)tail_count(&shape);
+	if (tail_bytes > at->bytes - 1)
+		return false;
+	memcpy(shape.tail, at->data + 1, tail_bytes);
+	at->data += 1 + tail_bytes;
+	at->bytes -= 1 + tail_bytes;
+	*ret_shape = shape;
+	return true;
+}
+
+const char *sy_entry_fault(uint8_t dtype, uint8_t kind, const sy_shape *shape, uint64_t nbytes,
+                           uint64_t dim0)
+{
+	uint64_t unit;
+	uint64_t dim0_max;
+	const char *fault =
+		sy_shape_fault((sy_dtype)dtype, (sy_kind)kind, shape, &unit, &dim0_max);
+	if (fault != NULL)
+		return fault;
+	bool has_dim0 = kind == SY_KIND_TENSOR && shape->rank > 0;
+	if (has_dim0 && unit == 0 && nbytes != 0)
+		return "holds an entry with bytes whose shape has none";
+	if (!has_dim0 && dim0 != 0)
+		return "holds an entry with a length along no dimension";
+	if (has_dim0 && unit != 0 && dim0 != nbytes / unit)
+		return "holds an entry whose shape does not match its length";
+	return sy_extent_fault((sy_kind)kind, shape, unit, dim0_max, unit == 0 ? dim0 : nbytes);
+}

@@ -1,0 +1,35 @@
+/* What the encoders and decoders of messages share. */
+#ifndef SY_WIRE_PARTS_H
+#define SY_WIRE_PARTS_H
+
+#include "message.h"
+#include "mp_reader.h"
+
+enum {
+	SY_NOTICE_BYTES = 22, /* kind u8, in_flight u8, name */
+	SY_HELLO_ARGS_COUNT = 9,
+	SY_HELLO_RESULT_COUNT = 14,
+	SY_RESOLVED_COUNT = 10,   /* bins of a resolve's result */
+	SY_SCAN_ENTRY_COUNT = 7,  /* parts of an entry of a scan */
+	SY_SHAPE_MAX_BYTES = 1 + 8 * SY_TAIL_MAX,
+};
+
+/* Scratch for count items, or NULL and a fault. */
+void *sy_wire_take(struct sy_mp_reader *reader, struct sy_scratch *scratch, size_t count,
+                   size_t item_bytes);
+
+/* Appends a shape at `out`, which has SY_SHAPE_MAX_BYTES; returns its bytes. */
+size_t sy_shape_store(uint8_t *out, const sy_shape *shape);
+/* Takes a shape off the front of *at; false if it is cut off or its rank over the limit. */
+bool sy_shape_load(struct sy_span *at, sy_shape *ret_shape);
+
+/* NULL if length and dim0 are those of an entry of this type, else a static phrase. */
+const char *sy_entry_fault(uint8_t dtype, uint8_t kind, const sy_shape *shape, uint64_t nbytes,
+                           uint64_t dim0);
+
+/* The result of a resolve_keys. */
+void sy_resolved_write(struct sy_buf *buf, const struct sy_reply *reply);
+void sy_resolved_read(struct sy_mp_reader *reader, struct sy_scratch *scratch, uint32_t key_count,
+                      struct sy_reply *reply);
+
+#endif
