@@ -169,7 +169,7 @@ void sy_blob_settle(struct sy_core *core, uint32_t index, uint64_t now_ns)
 	if ((blob->state == SY_BLOB_PUBLISHED || blob->state == SY_BLOB_ON_SSD)
 	    && blob->live_count == 0)
 		sy_blob_move(core, index, SY_BLOB_RELEASED);
-	if (blob->state != SY_BLOB_RELEASED || (blob->pin_count > 0 && !SY_MUTANT(1)))
+	if (blob->state != SY_BLOB_RELEASED || blob->pin_count > 0)
 		return;
 	if (blob->quarantine_until_ns > now_ns && !SY_MUTANT(3))
 		quarantine(core, index);
