@@ -1,5 +1,5 @@
-/* What a restart forgets: sessions with their slots, pins, parked requests, jobs. Layouts
- * only. Functions are in session.h, pin.h, park.h, job.h. */
+/* What a restart forgets: sessions with their slots, reservations, pins, parked requests, jobs.
+ * Layouts only. Functions are in session.h, reserve.h, pin.h, park.h, job.h. */
 #ifndef SY_VOLATILE_H
 #define SY_VOLATILE_H
 
@@ -18,8 +18,8 @@ struct sy_slot {
 	uint64_t seq;
 	uint64_t route; /* where the newest copy of the request came from */
 	uint8_t state;  /* enum sy_slot_state */
-	uint32_t waiting; /* parked request or job of a WAITING slot */
-	struct sy_outcome outcome;
+	uint32_t waiting; /* parked request, or job of a release, of a WAITING slot; 0: none */
+	struct sy_outcome outcome; /* op: of the last request, whatever the state */
 };
 
 enum sy_session_state {
@@ -27,6 +27,14 @@ enum sy_session_state {
 	SY_SESSION_LIVE,
 	SY_SESSION_ENDING, /* a cursor walks its reservations and pins */
 	SY_SESSION_ENDED,  /* still owns pins or retired regions, or its process lives; accepts notices */
+};
+
+/* What the cursor of an ENDING session does with each thing it holds. */
+enum sy_walk {
+	SY_WALK_NONE = 0,
+	SY_WALK_RETIRE, /* reservations become RETIRED, pins stay */
+	SY_WALK_GRACE,  /* fenced: its RETIRED regions are free after a grace */
+	SY_WALK_FREE,   /* all is given back */
 };
 
 /* Why it ended: decides what becomes of what it holds. */
@@ -42,7 +50,9 @@ enum sy_session_end {
 struct sy_session {
 	uint32_t free_next;
 	uint8_t state, end;
-	bool local, fenced;
+	uint8_t walk;          /* enum sy_walk, of an ENDING session */
+	bool local;
+	bool fence_asked, fenced; /* other host: SY_EFFECT_FENCE was said; FENCED was answered */
 	uint16_t ns;
 	uint64_t number;
 	uint64_t token;      /* of the local connection; 0: other host */
@@ -54,6 +64,7 @@ struct sy_session {
 	uint32_t number_next, identity_next, token_next; /* hash chains */
 	struct sy_link order_link; /* remote sessions by heard_ns, oldest first */
 	struct sy_link end_link;   /* sessions whose end is being worked on */
+	uint32_t walk_left;    /* blobs its cursor has still to look at */
 	struct sy_chain blobs; /* reservations and retired regions */
 	struct sy_chain pins;
 	struct sy_slot slots[SY_SLOT_COUNT];
@@ -85,24 +96,31 @@ struct sy_parked {
 	uint64_t until_ns;   /* answered Busy then */
 	uint64_t message;    /* the shell's handle */
 	uint32_t passed;     /* smaller ones let through before it; at most 16 */
-	uint8_t op, busy;
+	uint8_t op;
+	bool redoing;        /* SY_EFFECT_REDO was said: its message is on its way back */
 	struct sy_link link; /* first in, first out */
 };
 
 /* A release under way. Its rows and fields are copied here, so that its message may go. */
 struct sy_job {
 	uint32_t free_next;
-	uint32_t session, slot;
+	uint32_t session, slot; /* session 0: its client moved on, nobody is answered */
 	uint64_t seq;
 	uint64_t accept_seq;   /* spares entries of blobs accepted after it */
 	uint32_t row_count, row_at; /* cursor */
-	uint32_t entry_at;     /* a row with very many fields: next entry to look at */
+	uint32_t tries;        /* steps spent on this row: each may look at twice as many entries */
 	uint32_t field_count;  /* 0: all fields */
 	uint16_t ns;
 	uint64_t cleared;
 	struct sy_link link;
-	/* rows u64[SY_ROWS_PER_RELEASE_MAX], fields u16[SY_FIELDS_PER_REQUEST_MAX] follow, in
-	 * tables of their own by the job's index */
+	/* rows u64[SY_ROWS_PER_RELEASE_MAX], fields u16[SY_FIELDS_PER_REQUEST_MAX] (each once) follow,
+	 * in tables of their own by the job's index; it holds a reference to its namespace and to
+	 * each of its fields */
+};
+
+/* A set of interned fields. */
+struct sy_field_set {
+	uint64_t words[65536 / 64];
 };
 
 struct sy_volatile {
@@ -118,7 +136,12 @@ struct sy_volatile {
 	struct sy_chain graced_blobs;    /* RETIRED whose session is fenced, by timer_ns */
 	struct sy_chain quarantined_blobs; /* by timer_ns */
 	struct sy_chain parked_requests;
+	struct sy_chain dropped_requests; /* no longer parked, SY_EFFECT_DROP not yet said */
 	struct sy_chain running_jobs;
+	uint32_t reservation_count; /* blobs in all sessions' chains */
+	/* Scratch of one step: fields as a set, and the fields of a resolve in its order. */
+	struct sy_field_set field_set;
+	uint16_t field_ids[SY_FIELDS_PER_REQUEST_MAX];
 	uint64_t random[4]; /* struct sy_prng, for session numbers */
 	uint64_t requests, dropped, puts, overwritten, resolved, cleared, protocol_errors;
 };

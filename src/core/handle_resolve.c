@@ -1,0 +1,166 @@
+/* resolve_keys: where values lie, all keys at one instant. */
+#include "blob.h"
+#include "entry.h"
+#include "handle.h"
+#include "intern.h"
+#include "pin.h"
+
+enum { PREFETCH_AHEAD = 16, SHAPES_SEEN = 8 };
+
+/* One resolve under way. */
+struct lookup {
+	struct sy_call *call;
+	uint32_t pin;           /* 0: nothing had to be pinned yet */
+	uint64_t inline_max, inline_left;
+	uint64_t found;
+	uint32_t seen[SHAPES_SEEN]; /* interned shapes used last, by number in the answer */
+};
+
+static enum sy_why fault_of(const struct sy_event_request *r)
+{
+	uint64_t keys = r->resolve.key_count;
+	if (keys > SY_KEYS_PER_RESOLVE_MAX || r->resolve.row_count > SY_KEYS_PER_RESOLVE_MAX ||
+	    r->resolve.field_count > SY_FIELDS_PER_REQUEST_MAX)
+		return SY_WHY_TOO_MANY;
+	if (r->resolve.field_of == NULL)
+		return keys == (uint64_t)r->resolve.row_count * r->resolve.field_count
+		               ? SY_WHY_NONE
+		               : SY_WHY_MALFORMED;
+	if (keys != r->resolve.row_count)
+		return SY_WHY_MALFORMED;
+	for (uint32_t k = 0; k < r->resolve.key_count; k++) {
+		if (r->resolve.field_of[k] >= r->resolve.field_count)
+			return SY_WHY_MALFORMED;
+	}
+	return SY_WHY_NONE;
+}
+
+static void key_at(const struct lookup *l, uint32_t k, uint64_t *ret_row, uint32_t *ret_field)
+{
+	const struct sy_event_request *r = l->call->request;
+	const uint16_t *ids = l->call->step->core->volatiles.field_ids;
+	if (r->resolve.field_of != NULL) {
+		*ret_row = r->resolve.rows[k];
+		*ret_field = ids[r->resolve.field_of[k]];
+	} else {
+		*ret_row = r->resolve.rows[k / r->resolve.field_count];
+		*ret_field = ids[k % r->resolve.field_count];
+	}
+}
+
+/* The number of a trailing shape in the answer. Only the last few are looked through: the table
+ * has room for one a key. */
+static uint32_t shape_number(struct lookup *l, uint32_t shape)
+{
+	struct sy_resolved *out = l->call->request->resolve.out;
+	uint32_t count = out->shape_count;
+	uint32_t first = count > SHAPES_SEEN ? count - SHAPES_SEEN : 0;
+	for (uint32_t i = count; i > first; i--) {
+		if (l->seen[(i - 1) % SHAPES_SEEN] == shape)
+			return i - 1;
+	}
+	l->seen[count % SHAPES_SEEN] = shape;
+	out->shapes[count] = *sy_shape_at(l->call->step->core, shape);
+	out->shape_count++;
+	return count;
+}
+
+static bool hold(struct lookup *l, uint32_t blob)
+{
+	struct sy_core *core = l->call->step->core;
+	if (l->pin == 0)
+		l->pin = sy_pin_new(core, l->call->session_index, l->call->request->id,
+		                    l->call->step->now_ns);
+	return l->pin != 0 && sy_pin_take(core, l->pin, blob);
+}
+
+static void write_absent(const struct sy_resolved *out, uint32_t k)
+{
+	out->found[k] = SY_FOUND_ABSENT;
+	out->dtype[k] = 0;
+	out->kind[k] = 0;
+	out->offset[k] = 0;
+	out->nbytes[k] = 0;
+	out->generation[k] = 0;
+	out->dim0[k] = 0;
+	out->tail[k] = 0;
+}
+
+/* False: it would have to be pinned, and pins are short. */
+static bool write_found(struct lookup *l, uint32_t k, uint32_t entry)
+{
+	struct sy_core *core = l->call->step->core;
+	const struct sy_resolved *out = l->call->request->resolve.out;
+	const struct sy_entry *e = sy_entry_at(core, entry);
+	struct sy_blob *b = sy_blob_at(core, e->blob);
+	uint64_t nbytes = sy_entry_bytes(core, e);
+	bool is_inline = nbytes <= l->inline_max && nbytes <= l->inline_left;
+	if (is_inline)
+		l->inline_left -= nbytes;
+	else if (!hold(l, e->blob))
+		return false;
+	b->last_read_ns = l->call->step->now_ns;
+	out->found[k] = is_inline ? SY_FOUND_INLINE : SY_FOUND_PINNED;
+	out->dtype[k] = e->dtype;
+	out->kind[k] = e->kind;
+	out->offset[k] = b->offset + (uint64_t)e->offset64 * SY_ENTRY_ALIGN_BYTES;
+	out->nbytes[k] = nbytes;
+	out->generation[k] = b->generation;
+	out->dim0[k] = sy_entry_dim0(core, e);
+	out->tail[k] = shape_number(l, e->shape);
+	l->found++;
+	return true;
+}
+
+static bool look_up(struct lookup *l, uint32_t k)
+{
+	struct sy_core *core = l->call->step->core;
+	uint32_t ns = l->call->session->ns;
+	uint64_t row = 0;
+	uint32_t field = 0;
+	if (k + PREFETCH_AHEAD < l->call->request->resolve.key_count) {
+		key_at(l, k + PREFETCH_AHEAD, &row, &field);
+		sy_entry_prefetch(core, ns, row, field);
+	}
+	key_at(l, k, &row, &field);
+	uint32_t entry = field == 0 ? 0 : sy_entry_find(core, ns, row, field);
+	if (entry != 0)
+		return write_found(l, k, entry);
+	write_absent(l->call->request->resolve.out, k);
+	return true;
+}
+
+static enum sy_run refuse_pins(struct lookup *l)
+{
+	struct sy_core *core = l->call->step->core;
+	const struct sy_pool *refs = &core->volatiles.pin_refs;
+	if (l->pin == 0)
+		return sy_refuse_full(l->call, SY_RESOURCE_PINS, 1, 0);
+	uint64_t need = (uint64_t)sy_pin_at(core, l->pin)->ref_count + 1;
+	sy_pin_drop(core, l->pin, false, l->call->step->now_ns);
+	return sy_refuse_full(l->call, SY_RESOURCE_PINS, need, refs->capacity - refs->used);
+}
+
+enum sy_run sy_handle_resolve(struct sy_call *call)
+{
+	struct sy_core *core = call->step->core;
+	const struct sy_event_request *r = call->request;
+	enum sy_why why = fault_of(r);
+	if (why != SY_WHY_NONE)
+		return sy_refuse(call, why);
+	struct lookup l = {
+		.call = call,
+		.inline_max = sy_min_u64(r->resolve.inline_max_bytes, core->params.inline_max_bytes),
+		.inline_left = core->params.inline_total_bytes,
+	};
+	for (uint32_t i = 0; i < r->resolve.field_count; i++)
+		core->volatiles.field_ids[i] = (uint16_t)sy_name_find(core, &core->tables.fields,
+		                                                      r->resolve.fields[i]);
+	r->resolve.out->shape_count = 0;
+	for (uint32_t k = 0; k < r->resolve.key_count; k++) {
+		if (!look_up(&l, k))
+			return refuse_pins(&l);
+	}
+	core->volatiles.resolved += l.found;
+	return SY_RUN_ANSWER;
+}
