@@ -88,12 +88,15 @@ struct sy_machine_op {
 
 	/* the machine's own */
 	enum sy_op_stage stage;
+	uint8_t list;        /* where it is linked */
+	bool reserved;       /* `name` is a reservation of ours, to be aborted if not published */
+	bool pending;        /* the unit accepted it and answered "pending" */
+	uint8_t ending;      /* enum sy_op_end that awaits it at sy_machine_written */
 	uint32_t slot;
 	uint64_t seq;
 	uint8_t request;      /* enum sy_op now under way */
 	uint64_t wake_ns;     /* resend, backoff or deadline, whichever is next */
 	uint64_t backoff_ns;
-	bool send_due;
 	struct sy_machine_op *prev, *next;
 };
 

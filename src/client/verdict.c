@@ -1,0 +1,60 @@
+/* What a failed operation means: the one place that may say lost (I9). */
+#include "guard.h"
+#include "machine.h"
+
+/* The incarnation is confirmed DEAD: its bytes are gone. So keys are lost, clearing them is done,
+ * and a put fails until a new incarnation registers. */
+static sy_status dead_verdict(enum sy_op_kind kind)
+{
+	switch (kind) {
+	case SY_OP_KIND_RESOLVE:
+	case SY_OP_KIND_PIN_CHECK:
+	case SY_OP_KIND_SCAN:
+		return SY_E_LOST;
+	case SY_OP_KIND_RELEASE:
+		return SY_OK;
+	case SY_OP_KIND_PUT:
+	case SY_OP_KIND_PUT_INLINE:
+	case SY_OP_KIND_COMMIT:
+	case SY_OP_KIND_INFO:
+	case SY_OP_KIND_STATS:
+	default:
+		return SY_E_TRANSFER_FAILED;
+	}
+}
+
+/* A put wraps what it cannot name better in TransferFailed. */
+static sy_status protocol_verdict(enum sy_op_kind kind)
+{
+	bool put = kind == SY_OP_KIND_PUT || kind == SY_OP_KIND_PUT_INLINE ||
+	           kind == SY_OP_KIND_COMMIT;
+	return put ? SY_E_TRANSFER_FAILED : SY_E_PROTOCOL;
+}
+
+sy_status sy_verdict(enum sy_op_kind kind, enum sy_op_end end, enum sy_directory_says says)
+{
+	if (SY_MUTANT(24) && end == SY_OP_END_TIMEOUT && says == SY_DIRECTORY_ALIVE)
+		says = SY_DIRECTORY_DEAD;
+	if (SY_MUTANT(25) && end == SY_OP_END_SESSION && says == SY_DIRECTORY_ALIVE)
+		says = SY_DIRECTORY_DEAD;
+	bool dead = says == SY_DIRECTORY_DEAD;
+	switch (end) {
+	case SY_OP_END_OK:
+		return SY_OK;
+	case SY_OP_END_FULL: /* the unit itself said so */
+		return SY_E_UNIT_FULL;
+	case SY_OP_END_CLOSED:
+		return SY_E_INVALID;
+	case SY_OP_END_TIMEOUT:
+		return dead ? dead_verdict(kind) : SY_E_TIMEOUT;
+	case SY_OP_END_PROTOCOL:
+		return dead ? dead_verdict(kind) : protocol_verdict(kind);
+	case SY_OP_END_MISSING: /* a commit's outcome is no longer known: never lost */
+	case SY_OP_END_SESSION:
+	case SY_OP_END_WRITE:
+	case SY_OP_END_NO_PATH:
+	case SY_OP_END_NONE:
+	default:
+		return dead ? dead_verdict(kind) : SY_E_TRANSFER_FAILED;
+	}
+}
