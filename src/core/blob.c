@@ -128,7 +128,10 @@ void sy_blob_move(struct sy_core *core, uint32_t index, enum sy_blob_state to)
 		core->tables.bytes[from] -= weight(blob, from);
 	if (to != SY_BLOB_FREE)
 		core->tables.bytes[to] += weight(blob, (uint8_t)to);
+	/* What was written before stands when a killed unit's state is read, and nothing of what
+	 * follows does: the same machine reads it, so the compiler alone must keep the order. */
 	__atomic_store_n(&blob->state, (uint8_t)to, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (to == SY_BLOB_FREE)
 		give_back(core, index);
 	else if (to == SY_BLOB_ON_SSD && blob->region != 0)
