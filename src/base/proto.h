@@ -17,7 +17,7 @@ enum {
 	SY_FIELDS_PER_REQUEST_MAX = 16384,
 	SY_ENTRIES_PER_BLOB_MAX = 16384,
 	SY_NAMES_PER_PIN_CHECK_MAX = 1024,
-	SY_SCAN_LIMIT_MAX = 4096,
+	SY_SCAN_LIMIT_MAX = 2048, /* with names of 1,024 bytes a reply stays within its limit */
 };
 
 /* X(name, value, text) */

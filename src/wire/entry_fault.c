@@ -1,8 +1,5 @@
 #include "entry_fault.h"
 
-/* Lengths stay below this, so that rounding and adding a few of them does not overflow. */
-static const uint64_t bytes_max = (uint64_t)1 << 62;
-
 static bool kind_known(sy_kind kind)
 {
 	switch (kind) {
@@ -45,7 +42,7 @@ const char *sy_shape_fault(sy_dtype dtype, sy_kind kind, const sy_shape *shape,
 		uint64_t filled_unit;
 		if (!sy_shape_unit_bytes(dtype, &filled, &filled_unit))
 			return "has a shape that is too large";
-		dim0_max = bytes_max / filled_unit;
+		dim0_max = SY_LENGTH_MAX_BYTES / filled_unit;
 	}
 	*ret_unit = unit;
 	*ret_dim0_max = dim0_max;
@@ -58,10 +55,10 @@ const char *sy_extent_fault(sy_kind kind, const sy_shape *shape, uint64_t unit,
 	if (kind == SY_KIND_JSON_NULL && extent != 0)
 		return "is a null with bytes";
 	if (kind != SY_KIND_TENSOR)
-		return extent > bytes_max ? "is too long" : NULL;
+		return extent > SY_LENGTH_MAX_BYTES ? "is too long" : NULL;
 	if (unit == 0)
 		return extent > dim0_max ? "has a shape that is too large" : NULL;
-	if (extent > bytes_max)
+	if (extent > SY_LENGTH_MAX_BYTES)
 		return "is too long";
 	if (shape->rank == 0 && extent != unit)
 		return "is a scalar of another length than its dtype's";

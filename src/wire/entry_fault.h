@@ -4,6 +4,15 @@
 
 #include <slabyard/index.h>
 
+/* Lengths of entries and blobs stay within this, so that sums of a few do not overflow. */
+#define SY_LENGTH_MAX_BYTES ((uint64_t)1 << 62)
+
+/* How many dims of a shape stand in its tail. */
+static inline uint32_t sy_shape_tail_count(uint32_t rank)
+{
+	return rank == 0 ? 0 : rank - 1;
+}
+
 /* NULL if this dtype, kind and shape go together, else a static phrase. On success *ret_unit
  * are the bytes that dim0 counts: of a lead unit, of the one element of a scalar, 1 for kinds
  * other than tensor; 0 where the tail holds a zero, and *ret_dim0_max is then the largest dim0

@@ -1,6 +1,5 @@
 #include "index_check.h"
 
-#include "entry_fault.h"
 #include "fail.h"
 #include "key.h"
 

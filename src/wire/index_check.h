@@ -21,6 +21,7 @@
 
 #include <slabyard/index.h>
 
+#include "entry_fault.h"
 #include "proto.h"
 
 enum {
@@ -48,17 +49,12 @@ enum {
 
 #define SY_INDEX_MAGIC "slabyard" /* 8 bytes, no NUL */
 
-static inline uint32_t sy_column_tail_count(uint32_t rank)
-{
-	return rank == 0 ? 0 : rank - 1;
-}
-
 /* Bytes of a column's record. No overflow: its counts are within 32 bits, its name within
  * SY_FIELD_MAX_BYTES. */
 static inline uint64_t sy_column_record_bytes(const sy_column *column)
 {
 	uint64_t rows = column->row_count;
-	uint64_t bytes = SY_COLUMN_FIXED_BYTES + 8 * (uint64_t)sy_column_tail_count(column->shape.rank);
+	uint64_t bytes = SY_COLUMN_FIXED_BYTES + 8 * (uint64_t)sy_shape_tail_count(column->shape.rank);
 	bytes += 8 * (column->extents != NULL ? rows : 1);
 	bytes += 4 * (column->ordinals != NULL ? rows : 0);
 	return sy_align_up(bytes + column->field_bytes, 8);
@@ -71,7 +67,7 @@ sy_status sy_index_check(const sy_index *index, uint8_t *marks, sy_status status
                          uint32_t *ret_entry_count, sy_error *err);
 
 /* The end of the column's last entry when its first lies at column->base, or false if that
- * passes `limit` (at most 2^63). */
+ * passes `limit` (at most SY_LENGTH_MAX_BYTES). */
 bool sy_column_end(const sy_column *column, uint64_t limit, uint64_t *ret_end);
 
 #endif

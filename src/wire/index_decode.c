@@ -3,9 +3,6 @@
 #include "crc32c.h"
 #include "fail.h"
 
-/* A blob's size stays below this, so that sums with it do not overflow. */
-static const uint64_t blob_max_bytes = (uint64_t)1 << 62;
-
 /* The smallest record: no tail, one extent, a name of one byte. */
 enum { COLUMN_MIN_BYTES = SY_COLUMN_FIXED_BYTES + 16 };
 
@@ -32,7 +29,7 @@ sy_status sy_index_peek(const void *header, uint64_t blob_bytes, uint64_t *ret_i
                         sy_error *err)
 {
 	const uint8_t *at = header;
-	if (blob_bytes < SY_INDEX_HEADER_BYTES || blob_bytes > blob_max_bytes)
+	if (blob_bytes < SY_INDEX_HEADER_BYTES || blob_bytes > SY_LENGTH_MAX_BYTES)
 		return sy_fail(err, SY_E_PROTOCOL, __func__, "a blob has no %llu bytes",
 		               (unsigned long long)blob_bytes);
 	if (memcmp(at, SY_INDEX_MAGIC, 8) != 0)
@@ -78,7 +75,7 @@ static const char *load_column(struct cursor *cursor, sy_column *ret_column)
 	column.shape.rank = fixed[SY_COLUMN_AT_RANK];
 	column.row_count = sy_load_u32(fixed + SY_COLUMN_AT_ROW_COUNT);
 	column.base = sy_load_u64(fixed + SY_COLUMN_AT_BASE);
-	uint32_t tail_count = sy_column_tail_count(column.shape.rank);
+	uint32_t tail_count = sy_shape_tail_count(column.shape.rank);
 	bool each = (flags & SY_COLUMN_HAS_EXTENTS) != 0;
 	const uint8_t *tail = take(cursor, tail_count, 8);
 	const uint8_t *extents = tail == NULL ? NULL : take(cursor, each ? column.row_count : 1, 8);

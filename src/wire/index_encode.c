@@ -38,7 +38,7 @@ static uint8_t *store_column(const sy_column *column, uint8_t *out)
 	sy_store_u32(out + SY_COLUMN_AT_ROW_COUNT, column->row_count);
 	sy_store_u64(out + SY_COLUMN_AT_BASE, column->base);
 	uint8_t *at = out + SY_COLUMN_FIXED_BYTES;
-	at = store(at, column->shape.tail, 8 * (size_t)sy_column_tail_count(column->shape.rank));
+	at = store(at, column->shape.tail, 8 * (size_t)sy_shape_tail_count(column->shape.rank));
 	if (column->extents != NULL)
 		at = store(at, column->extents, 8 * (size_t)column->row_count);
 	else

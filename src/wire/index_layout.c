@@ -2,9 +2,6 @@
 
 #include "fail.h"
 
-/* A blob's size stays below this, so that sums with it do not overflow. */
-static const uint64_t blob_max_bytes = (uint64_t)1 << 62;
-
 sy_status sy_index_layout(sy_index *index, sy_error *err)
 {
 	uint8_t marks[SY_ENTRIES_PER_BLOB_MAX];
@@ -19,7 +16,7 @@ sy_status sy_index_layout(sy_index *index, sy_error *err)
 	uint64_t at = sy_align_up(index_bytes, SY_ENTRY_ALIGN_BYTES);
 	for (uint32_t c = 0; c < index->column_count; c++) {
 		index->columns[c].base = at;
-		if (!sy_column_end(&index->columns[c], blob_max_bytes, &at))
+		if (!sy_column_end(&index->columns[c], SY_LENGTH_MAX_BYTES, &at))
 			return sy_fail(err, SY_E_INVALID, __func__, "the entries sum to more than 2^62 bytes");
 		at = sy_align_up(at, SY_ENTRY_ALIGN_BYTES);
 	}

@@ -179,9 +179,10 @@ sy_status sy_reply_peek(const void *message, size_t bytes, struct sy_request_id 
 /* The reply to an `op` about `key_count` keys: of resolve_keys its keys, of pin_check its names,
  * of scan its limit; else of no matter. Every array has exactly that many items (a scan at most),
  * every found, kind, dtype, shape and length fits the others, inline values lie within
- * inline_bytes. What is not known to be absent is left to the caller to check: offsets against
- * its slab. Sets outcome.op, and outcome.count to the session of a hello. Points into `message`
- * and the scratch. Fails with SY_E_PROTOCOL. */
+ * inline_bytes. Every tail names a shape: a last one, of rank 0, is added for keys that are absent
+ * or no tensor. Offsets against the slab are the caller's to check. Sets outcome.op, and
+ * outcome.count to the session of a hello. Points into `message` and the scratch, at most
+ * SY_SCRATCH_BYTES of it. Fails with SY_E_PROTOCOL. */
 sy_status sy_reply_decode(const void *message, size_t bytes, enum sy_op op, uint32_t key_count,
                           struct sy_scratch *scratch, struct sy_reply *ret_reply, sy_error *err);
 

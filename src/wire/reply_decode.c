@@ -2,21 +2,10 @@
 
 #include "fail.h"
 #include "key.h"
-#include "mp_writer.h"
 #include "utf8.h"
 #include "wire_parts.h"
 
 enum { NAME_MAX_BYTES = 256, STATS_MAX = 1024, ERROR_PARTS_MAX = 64 };
-
-static struct sy_request_id read_id(struct sy_mp_reader *reader)
-{
-	struct sy_span bytes = sy_mp_read_bin(reader, SY_REQUEST_ID_BYTES);
-	if (bytes.bytes != SY_REQUEST_ID_BYTES) {
-		sy_mp_fail(reader, "holds no request id where one belongs");
-		return (struct sy_request_id){0};
-	}
-	return sy_request_id_load(bytes.data);
-}
 
 static bool text_is(struct sy_span text, const char *name)
 {
@@ -274,7 +263,7 @@ sy_status sy_reply_peek(const void *message, size_t bytes, struct sy_request_id 
 {
 	struct sy_mp_reader reader = sy_mp_reader_init(message, bytes);
 	sy_mp_expect_array(&reader, 5);
-	struct sy_request_id id = read_id(&reader);
+	struct sy_request_id id = sy_wire_read_id(&reader);
 	if (reader.fault != NULL)
 		return sy_fail(err, SY_E_PROTOCOL, __func__, "the reply %s", reader.fault);
 	*ret_id = id;
@@ -290,7 +279,7 @@ sy_status sy_reply_decode(const void *message, size_t bytes, enum sy_op op, uint
 	if (bytes > SY_MESSAGE_MAX_BYTES)
 		sy_mp_fail(&reader, "is longer than allowed");
 	sy_mp_expect_array(&reader, 5);
-	reply.id = read_id(&reader);
+	reply.id = sy_wire_read_id(&reader);
 	reply.outcome.op = (uint8_t)op;
 	if (sy_mp_read_bool(&reader))
 		read_result(&reader, scratch, op, key_count, &reply);

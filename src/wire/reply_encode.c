@@ -1,6 +1,5 @@
 #include "message.h"
 
-#include "mp_writer.h"
 #include "wire_parts.h"
 
 static void write_hello(struct sy_buf *buf, const struct sy_hello_result *hello)

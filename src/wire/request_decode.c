@@ -2,20 +2,9 @@
 
 #include "fail.h"
 #include "key.h"
-#include "mp_writer.h"
 #include "wire_parts.h"
 
 enum { HELLO_PARTS_MAX = 64 }; /* of a hello of another version */
-
-static struct sy_request_id read_id(struct sy_mp_reader *reader)
-{
-	struct sy_span bytes = sy_mp_read_bin(reader, SY_REQUEST_ID_BYTES);
-	if (bytes.bytes != SY_REQUEST_ID_BYTES) {
-		sy_mp_fail(reader, "holds no request id where one belongs");
-		return (struct sy_request_id){0};
-	}
-	return sy_request_id_load(bytes.data);
-}
 
 static void read_16(struct sy_mp_reader *reader, uint8_t out[16])
 {
@@ -233,7 +222,7 @@ sy_status sy_request_decode(const void *message, size_t bytes, struct sy_scratch
 	memset(&request, 0, sizeof request);
 	sy_mp_expect_array(&reader, 4);
 	uint64_t op = sy_mp_read_u64(&reader);
-	request.id = read_id(&reader);
+	request.id = sy_wire_read_id(&reader);
 	*ret_id = request.id;
 	if (bytes > SY_MESSAGE_MAX_BYTES)
 		sy_mp_fail(&reader, "is longer than allowed");

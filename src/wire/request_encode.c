@@ -1,5 +1,4 @@
 #include "message.h"
-#include "mp_writer.h"
 #include "wire_parts.h"
 
 /* More than the heads, ids and numbers of any request take. */

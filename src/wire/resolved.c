@@ -1,5 +1,4 @@
 /* The result of resolve_keys: ten runs of bytes, one item a key in each of the first eight. */
-#include "mp_writer.h"
 #include "wire_parts.h"
 
 enum { TAIL_BYTES = 3 };
@@ -88,7 +87,8 @@ static uint32_t *read_tails(struct sy_mp_reader *reader, struct sy_scratch *scra
 	return tails;
 }
 
-/* At most as many shapes as keys. The first walk counts, so that no more memory is taken. */
+/* At most as many shapes as keys, and after them one of rank 0 for keys that have none. The
+ * first walk counts, so that no more memory is taken. */
 static sy_shape *read_shapes(struct sy_mp_reader *reader, struct sy_scratch *scratch,
                              uint32_t key_count, uint32_t *ret_count)
 {
@@ -100,16 +100,20 @@ static sy_shape *read_shapes(struct sy_mp_reader *reader, struct sy_scratch *scr
 		count++;
 	if (rest.bytes > 0)
 		sy_mp_fail(reader, "holds a shape that cannot be read");
-	sy_shape *shapes = sy_wire_take(reader, scratch, count, sizeof *shapes);
+	sy_shape *shapes = sy_wire_take(reader, scratch, (size_t)count + 1, sizeof *shapes);
 	for (uint32_t i = 0; shapes != NULL && i < count; i++)
 		sy_shape_load(&run, &shapes[i]);
-	*ret_count = count;
+	if (shapes != NULL)
+		memset(&shapes[count], 0, sizeof shapes[count]);
+	*ret_count = count + 1;
 	return shapes;
 }
 
-static const char *key_fault(const struct sy_resolved *resolved, uint32_t k, size_t inline_bytes)
+/* A tail on the wire names one of the shapes there and is 0 for what is no tensor; that is made
+ * the last shape, of rank 0, so that every tail can be looked up. */
+static const char *key_fault(struct sy_resolved *resolved, uint32_t k, size_t inline_bytes)
 {
-	static const sy_shape no_shape;
+	uint32_t no_shape = resolved->shape_count - 1;
 	uint64_t offset = resolved->offset[k];
 	uint64_t nbytes = resolved->nbytes[k];
 	switch (resolved->found[k]) {
@@ -117,6 +121,7 @@ static const char *key_fault(const struct sy_resolved *resolved, uint32_t k, siz
 		if ((resolved->dtype[k] | resolved->kind[k] | resolved->tail[k]) != 0 ||
 		    (offset | nbytes | resolved->generation[k] | resolved->dim0[k]) != 0)
 			return "tells more of a key it calls absent";
+		resolved->tail[k] = no_shape;
 		return NULL;
 	case SY_FOUND_INLINE:
 		if (offset > inline_bytes || nbytes > inline_bytes - offset)
@@ -129,15 +134,16 @@ static const char *key_fault(const struct sy_resolved *resolved, uint32_t k, siz
 	default:
 		return "holds a state of a key that is not known";
 	}
-	const sy_shape *shape = &no_shape;
 	if (resolved->kind[k] == SY_KIND_TENSOR) {
-		if (resolved->tail[k] >= resolved->shape_count)
+		if (resolved->tail[k] >= no_shape)
 			return "names a shape it does not hold";
-		shape = &resolved->shapes[resolved->tail[k]];
-	} else if (resolved->tail[k] != 0) {
-		return "names a shape for what is no tensor";
+	} else {
+		if (resolved->tail[k] != 0)
+			return "names a shape for what is no tensor";
+		resolved->tail[k] = no_shape;
 	}
-	return sy_entry_fault(resolved->dtype[k], resolved->kind[k], shape, nbytes, resolved->dim0[k]);
+	return sy_entry_fault(resolved->dtype[k], resolved->kind[k],
+	                      &resolved->shapes[resolved->tail[k]], nbytes, resolved->dim0[k]);
 }
 
 void sy_resolved_read(struct sy_mp_reader *reader, struct sy_scratch *scratch, uint32_t key_count,

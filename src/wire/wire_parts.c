@@ -1,7 +1,5 @@
 #include "wire_parts.h"
 
-#include "entry_fault.h"
-
 void *sy_wire_take(struct sy_mp_reader *reader, struct sy_scratch *scratch, size_t count,
                    size_t item_bytes)
 {
@@ -13,14 +11,19 @@ void *sy_wire_take(struct sy_mp_reader *reader, struct sy_scratch *scratch, size
 	return room;
 }
 
-static uint32_t tail_count(const sy_shape *shape)
+struct sy_request_id sy_wire_read_id(struct sy_mp_reader *reader)
 {
-	return shape->rank == 0 ? 0 : shape->rank - 1;
+	struct sy_span bytes = sy_mp_read_bin(reader, SY_REQUEST_ID_BYTES);
+	if (bytes.bytes != SY_REQUEST_ID_BYTES) {
+		sy_mp_fail(reader, "holds no request id where one belongs");
+		return (struct sy_request_id){0};
+	}
+	return sy_request_id_load(bytes.data);
 }
 
 size_t sy_shape_store(uint8_t *out, const sy_shape *shape)
 {
-	size_t tail_bytes = 8 * (size_t)tail_count(shape);
+	size_t tail_bytes = 8 * (size_t)sy_shape_tail_count(shape->rank);
 	out[0] = (uint8_t)shape->rank;
 	memcpy(out + 1, shape->tail, tail_bytes);
 	return 1 + tail_bytes;
@@ -33,7 +36,7 @@ bool sy_shape_load(struct sy_span *at, sy_shape *ret_shape)
 	sy_shape shape;
 	memset(&shape, 0, sizeof shape);
 	shape.rank = at->data[0];
-	size_t tail_bytes = 8 * (size_t)tail_count(&shape);
+	size_t tail_bytes = 8 * (size_t)sy_shape_tail_count(shape.rank);
 	if (tail_bytes > at->bytes - 1)
 		return false;
 	memcpy(shape.tail, at->data + 1, tail_bytes);

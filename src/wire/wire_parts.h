@@ -2,8 +2,10 @@
 #ifndef SY_WIRE_PARTS_H
 #define SY_WIRE_PARTS_H
 
+#include "entry_fault.h"
 #include "message.h"
 #include "mp_reader.h"
+#include "mp_writer.h"
 
 enum {
 	SY_NOTICE_BYTES = 22, /* kind u8, in_flight u8, name */
@@ -17,6 +19,9 @@ enum {
 /* Scratch for count items, or NULL and a fault. */
 void *sy_wire_take(struct sy_mp_reader *reader, struct sy_scratch *scratch, size_t count,
                    size_t item_bytes);
+
+/* A request id where one belongs. */
+struct sy_request_id sy_wire_read_id(struct sy_mp_reader *reader);
 
 /* Appends a shape at `out`, which has SY_SHAPE_MAX_BYTES; returns its bytes. */
 size_t sy_shape_store(uint8_t *out, const sy_shape *shape);
