@@ -8,7 +8,8 @@
 #include "arena.h"
 
 /* Makes a core in `arena`: sy_core_arena_bytes(params) bytes, zeroed, 64-aligned, owned by the
- * caller for longer than the core. NULL if a parameter is out of range. */
+ * caller for longer than the core; a core needs no undoing. NULL, and nothing written, if a
+ * parameter is out of range. */
 struct sy_core *sy_core_init(void *arena, const struct sy_core_params *params);
 
 enum sy_event_kind {
@@ -24,7 +25,10 @@ enum sy_event_kind {
 };
 
 /* The message the request came in, decoded. Spans and arrays point into memory of the shell
- * and are read during the step only. */
+ * and are read during the step only. The message stays the shell's whatever becomes of it: it
+ * may go when the step's effects are done, unless one of them was KEEP of it; a kept one stays
+ * until REDO or DROP names it, and comes to one of the two.
+ * What the shell itself cannot read is not an event: it answers or counts those. */
 struct sy_event_request {
 	struct sy_request_id id;
 	enum sy_op op;
@@ -118,8 +122,12 @@ struct sy_event {
 };
 
 enum sy_effect_kind {
-	SY_EFFECT_REPLY = 1, /* answer request `id` over `route` with `outcome` (and out arrays) */
-	SY_EFFECT_STORE,     /* copy the bytes of put_inline's blob to `offset` of the slab, now */
+	/* Answer request `id` over `route` with `outcome`. If its fault is NONE and its op is
+	 * resolve_keys, pin_check or scan, it is the step's own request and its out arrays are
+	 * written; inline values still lie in the slab at `offset` and are copied now. For
+	 * heartbeat, outcome.count is the unit's state; what info and stats hold, the shell has. */
+	SY_EFFECT_REPLY = 1,
+	SY_EFFECT_STORE,     /* copy nbytes of put_inline's blob (of `message`) to `offset`, now */
 	SY_EFFECT_KEEP,      /* keep `message`: the request is parked */
 	SY_EFFECT_REDO,      /* once this step's effects are run, give the kept `message` in again (event
 	                      * with redo, same handle); then forget it, unless that step says KEEP */
@@ -145,8 +153,13 @@ struct sy_effects {
 	bool again; /* more is to come: step CONTINUE, other events may come between */
 };
 
-/* One step. The shell runs the effects in order before the next step. Never fails: what is
- * wrong with a request is in its reply. Work of a step is bounded by the limits of proto.h. */
+/* One step. The shell runs the effects in order before the next step; a REDO is the next step,
+ * after the effects that follow it. now_ns never goes back. Never fails: what is wrong with a
+ * request is in its reply. Work of a step is bounded by the limits of proto.h.
+ *
+ * What a reply hands out: the region of an alloc is the client's to write until it commits it,
+ * aborts it, or its session ends; the blobs of a resolve are held until its unpin, its expiry
+ * (other hosts) or the end of the client's process. An outcome with a fault hands out nothing. */
 void sy_core_step(struct sy_core *core, const struct sy_event *event, uint64_t now_ns,
                   struct sy_effects *ret_effects);
 

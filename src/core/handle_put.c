@@ -81,7 +81,13 @@ enum sy_run sy_handle_alloc(struct sy_call *call)
 	return SY_RUN_ANSWER;
 }
 
-/* The blob an ALLOCATED one of this session and generation would be committed to, or 0. */
+/* A blob keeps the generation of its alloc, whatever region it has moved to. */
+static bool is_grant(const struct sy_blob *b, const struct sy_event_request *request)
+{
+	return b->generation == request->commit.generation || SY_MUTANT(13);
+}
+
+/* The blob that this commit would publish: ALLOCATED by this session under this generation; or 0. */
 static uint32_t committable(struct sy_core *core, const struct sy_session *session,
                             const struct sy_event_request *request)
 {
@@ -90,7 +96,7 @@ static uint32_t committable(struct sy_core *core, const struct sy_session *sessi
 		return 0;
 	const struct sy_blob *b = sy_blob_at(core, blob);
 	bool mine = b->state == SY_BLOB_ALLOCATED && b->name.session == session->number &&
-	            (b->generation == request->commit.generation || SY_MUTANT(13));
+	            is_grant(b, request);
 	return mine ? blob : 0;
 }
 
@@ -145,7 +151,7 @@ enum sy_run sy_handle_commit(struct sy_call *call)
 		return commit_allocated(call, blob);
 	blob = sy_blob_find(core, call->session->ns, r->commit.blob_id);
 	const struct sy_blob *b = blob == 0 ? NULL : sy_blob_at(core, blob);
-	if (b != NULL && b->generation == r->commit.generation && b->state != SY_BLOB_ALLOCATED) {
+	if (b != NULL && is_grant(b, r) && b->state != SY_BLOB_ALLOCATED) {
 		call->outcome->answer =
 			b->state == SY_BLOB_COMMITTING ? SY_ANSWER_PENDING : SY_ANSWER_PUBLISHED;
 	} else {

@@ -10,10 +10,8 @@ struct sy_step {
 	struct sy_effects *effects;
 };
 
-/* A step's event makes at most SY_STEP_EVENT_EFFECTS effects; the work that follows it looks at
- * the room first and leaves the rest to the next step. */
-enum { SY_STEP_EVENT_EFFECTS = 4 };
-
+/* An event itself makes a few effects at most; the work that follows it looks at the room first
+ * and leaves the rest to the next step. */
 static inline uint32_t sy_step_room(const struct sy_step *step)
 {
 	return (uint32_t)SY_EFFECTS_MAX - step->effects->count;
