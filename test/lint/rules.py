@@ -16,7 +16,7 @@ FOLDERS = {
     "unit": ["core", "wire", "io", "base"],
     "directory": ["wire", "io", "base"],
     "client": ["io", "wire", "base"],
-    "cli": ["unit", "directory"],
+    "cli": ["unit", "directory", "base"],
 }
 
 # Files that get time, bytes and messages as arguments: no clock, thread, socket, file or stdio.

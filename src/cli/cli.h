@@ -1,0 +1,46 @@
+/* What all subcommands share: exit statuses, errors on stderr, options, the run directory. */
+#ifndef SY_CLI_H
+#define SY_CLI_H
+
+#include "options.h"
+
+enum {
+	SY_EXIT_DONE = 0,
+	SY_EXIT_FAILED = 1,
+	SY_EXIT_USAGE = 2,
+};
+
+struct sy_cli {
+	const char *command; /* the subcommand's name, for messages */
+	const char *run_dir; /* of --run-dir before or after the subcommand, else of the environment;
+	                      * NULL: neither */
+};
+
+/* The option that every subcommand on a cluster has: put it in the table of options. */
+#define SY_CLI_RUN_DIR_OPTION(cli) \
+	{ \
+		.name = "run-dir", .value = "DIR", .kind = SY_OPTION_TEXT, .target = &(cli)->run_dir, \
+		.help = "where the cluster lives; default: $SLABYARD_RUN_DIR" \
+	}
+
+/* Parses; if the subcommand is not to go on (help was printed, or the usage is wrong and was
+ * told), returns false and its exit status in *ret_exit. */
+bool sy_cli_parse(struct sy_cli *cli, const struct sy_usage *usage, int argc, char **argv,
+                  struct sy_arguments *ret_arguments, int *ret_exit);
+
+/* False, after telling it: no run directory was given; exit with SY_EXIT_USAGE. */
+bool sy_cli_needs_run_dir(const struct sy_cli *cli);
+
+/* One line on stderr: "slabyard put: <message>". Returns SY_EXIT_FAILED, so that a subcommand
+ * writes `return sy_cli_fail(cli, "cannot read %s", path);`. */
+int sy_cli_fail(const struct sy_cli *cli, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* The same, ending in SY_EXIT_USAGE and with a word about --help. */
+int sy_cli_misused(const struct sy_cli *cli, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Flushes stdout; SY_EXIT_FAILED, and a line, if what was printed did not get out (a full disk);
+ * a reader that went away is no failure of ours. */
+int sy_cli_finish(const struct sy_cli *cli);
+
+#endif

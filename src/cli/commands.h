@@ -1,0 +1,21 @@
+/* The subcommands: the one table that main.c, its help and its guesses are made from. Each has a
+ * file of its own, <name>.c, with the function sy_command_<name>. */
+#ifndef SY_COMMANDS_H
+#define SY_COMMANDS_H
+
+/* X(name, what it does in one line). `unit` is run by `up` alone and not listed. */
+#define SY_COMMAND_LIST(X) \
+	X(up, "make a cluster of units on this host and keep it running") \
+	X(down, "stop a cluster and remove what it left") \
+	X(status, "show units, their states and where their bytes are")
+
+struct sy_cli;
+
+/* argv[0] is the subcommand's name. Returns the exit status. */
+#define SY_COMMAND_DECLARE(name, summary) \
+	int sy_command_##name(struct sy_cli *cli, int argc, char **argv);
+SY_COMMAND_LIST(SY_COMMAND_DECLARE)
+SY_COMMAND_DECLARE(unit, "")
+#undef SY_COMMAND_DECLARE
+
+#endif
