@@ -1,0 +1,167 @@
+#include "dir_store.h"
+#include "crc32c.h"
+#include "fail.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEADER_BYTES = 16, PATH_BYTES = 4096 };
+
+static const char magic[8] = "SYDIR01\n";
+
+/* The whole file in memory; buf->failed if there was none. */
+static void registry_encode(const struct sy_registry *registry, struct sy_buf *buf)
+{
+	uint32_t slot_count = sy_registry_slot_count(registry);
+	struct sy_unit_info *units = calloc(slot_count, sizeof *units);
+	if (units == NULL) {
+		buf->failed = true;
+		return;
+	}
+	struct sy_dir_reply reply = {
+		.epoch = sy_registry_epoch(registry),
+		.slot_count = slot_count,
+		.units = units,
+		.unit_count = sy_registry_units(registry, 0, units),
+	};
+	sy_buf_extend(buf, HEADER_BYTES);
+	sy_dir_reply_encode(&reply, SY_DIR_OP_UNITS, buf);
+	free(units);
+	if (buf->failed)
+		return;
+	size_t body_bytes = buf->bytes - HEADER_BYTES;
+	memcpy(buf->data, magic, sizeof magic);
+	sy_store_u32(buf->data + 8, sy_crc32c(0, buf->data + HEADER_BYTES, body_bytes));
+	sy_store_u32(buf->data + 12, (uint32_t)body_bytes);
+}
+
+static bool write_all(int fd, const uint8_t *data, size_t bytes)
+{
+	while (bytes > 0) {
+		ssize_t done = write(fd, data, bytes);
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return false;
+		data += done;
+		bytes -= (size_t)done;
+	}
+	return true;
+}
+
+/* Makes the rename itself last. */
+static bool folder_sync(const char *path)
+{
+	char folder[PATH_BYTES];
+	const char *slash = strrchr(path, '/');
+	size_t bytes = slash == NULL ? 0 : (size_t)(slash - path);
+	if (bytes >= sizeof folder)
+		return false;
+	sy_format(folder, sizeof folder, "%.*s", bytes > 0 ? (int)bytes : 1,
+	          bytes > 0 ? path : slash != NULL ? "/" : ".");
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	bool ok = fsync(fd) == 0;
+	close(fd);
+	return ok;
+}
+
+static bool file_write(const char *path, const struct sy_buf *buf)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return false;
+	bool ok = write_all(fd, buf->data, buf->bytes) && fsync(fd) == 0;
+	int why = errno;
+	close(fd);
+	errno = why;
+	return ok;
+}
+
+sy_status sy_dir_store_save(const char *path, const struct sy_registry *registry, sy_error *err)
+{
+	char aside[PATH_BYTES];
+	if (sy_format(aside, sizeof aside, "%s.new", path) >= sizeof aside)
+		return sy_fail(err, SY_E_SYS, __func__, "the path of the directory's state is too long");
+	struct sy_buf buf = {0};
+	registry_encode(registry, &buf);
+	if (buf.failed) {
+		sy_buf_free(&buf);
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	}
+	bool ok = file_write(aside, &buf) && rename(aside, path) == 0 && folder_sync(path);
+	int why = errno;
+	sy_buf_free(&buf);
+	if (ok)
+		return SY_OK;
+	unlink(aside);
+	return sy_fail(err, SY_E_SYS, __func__, "cannot write %.120s: %s", path, strerror(why));
+}
+
+static struct sy_registry *registry_decode(const uint8_t *data, size_t bytes)
+{
+	if (bytes < HEADER_BYTES || memcmp(data, magic, sizeof magic) != 0)
+		return NULL;
+	const uint8_t *body = data + HEADER_BYTES;
+	size_t body_bytes = bytes - HEADER_BYTES;
+	if (sy_load_u32(data + 12) != body_bytes ||
+	    sy_load_u32(data + 8) != sy_crc32c(0, body, body_bytes))
+		return NULL;
+	struct sy_unit_info *units = calloc(SY_UNITS_MAX, sizeof *units);
+	if (units == NULL)
+		return NULL;
+	struct sy_dir_reply reply;
+	struct sy_registry *registry = NULL;
+	if (sy_dir_reply_decode(body, body_bytes, SY_DIR_OP_UNITS, units, SY_UNITS_MAX, &reply,
+	                        NULL) == SY_OK &&
+	    reply.fault == SY_DIR_FAULT_NONE && reply.unit_count == reply.slot_count)
+		registry = sy_registry_restore(reply.epoch, units, reply.slot_count);
+	free(units);
+	return registry;
+}
+
+/* *ret_bytes is the file's length, at most `room`; false: it cannot be read, or is longer. */
+static bool file_read(int fd, uint8_t *out, size_t room, size_t *ret_bytes)
+{
+	size_t bytes = 0;
+	for (;;) {
+		ssize_t done = read(fd, out + bytes, room - bytes);
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0 || (done > 0 && bytes + (size_t)done == room))
+			return false;
+		if (done == 0)
+			break;
+		bytes += (size_t)done;
+	}
+	*ret_bytes = bytes;
+	return true;
+}
+
+sy_status sy_dir_store_load(const char *path, struct sy_registry **ret_registry, sy_error *err)
+{
+	const size_t room = HEADER_BYTES + SY_DIR_REPLY_MAX_BYTES + 1;
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) {
+		*ret_registry = NULL;
+		return SY_OK;
+	}
+	if (fd < 0)
+		return sy_fail(err, SY_E_SYS, __func__, "cannot read %.120s: %s", path, strerror(errno));
+	uint8_t *data = malloc(room);
+	size_t bytes = 0;
+	bool was_read = data != NULL && file_read(fd, data, room, &bytes);
+	struct sy_registry *registry = was_read ? registry_decode(data, bytes) : NULL;
+	free(data);
+	close(fd);
+	if (registry == NULL)
+		return sy_fail(err, SY_E_PROTOCOL, __func__, "%.120s is damaged", path);
+	*ret_registry = registry;
+	return SY_OK;
+}
