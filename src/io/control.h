@@ -22,9 +22,15 @@ int sy_control_server_fd(const struct sy_control_server *server);
  * a routing id of their own, or of more than one part, are dropped and counted. */
 bool sy_control_server_receive(struct sy_control_server *server, uint64_t *ret_route,
                                const void **ret_message, size_t *ret_bytes);
+/* True if a message waits (or one that will be dropped): asked before sleeping, by who does not
+ * receive until there is nothing. */
+bool sy_control_server_ready(struct sy_control_server *server);
 /* Lost if the route is gone or its queue is full. */
 void sy_control_server_send(struct sy_control_server *server, uint64_t route, const void *message,
                             size_t bytes);
+
+/* How many messages were dropped: bad ones that came, and replies that could not go. */
+uint64_t sy_control_server_dropped(const struct sy_control_server *server);
 
 struct sy_control_context; /* of a process's DEALERs: ZeroMQ's own thread behind it */
 sy_status sy_control_context_open(struct sy_control_context **ret_context, sy_error *err);

@@ -1,0 +1,99 @@
+#include "control.h"
+
+#include <stdlib.h>
+#include <zmq.h>
+
+#include "control_parts.h"
+#include "fail.h"
+
+enum { RECONNECT_MS = 50, RECONNECT_MAX_MS = 2000 };
+
+struct sy_control_context {
+	void *zmq;
+};
+
+struct sy_control_client {
+	void *socket;
+	zmq_msg_t message; /* the one lent to the caller */
+	bool lent;
+};
+
+sy_status sy_control_context_open(struct sy_control_context **ret_context, sy_error *err)
+{
+	struct sy_control_context *context = calloc(1, sizeof *context);
+	if (context != NULL)
+		context->zmq = zmq_ctx_new();
+	if (context == NULL || context->zmq == NULL) {
+		free(context);
+		return sy_fail(err, SY_E_SYS, __func__, "no memory for a control context");
+	}
+	*ret_context = context;
+	return SY_OK;
+}
+
+void sy_control_context_close(struct sy_control_context *context)
+{
+	if (context == NULL)
+		return;
+	zmq_ctx_term(context->zmq);
+	free(context);
+}
+
+sy_status sy_control_client_open(struct sy_control_context *context, const char *endpoint,
+                                 struct sy_control_client **ret_client, sy_error *err)
+{
+	struct sy_control_client *client = calloc(1, sizeof *client);
+	if (client == NULL)
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	client->socket = zmq_socket(context->zmq, ZMQ_DEALER);
+	if (client->socket == NULL || !sy_control_setup(client->socket) ||
+	    !sy_control_set_family(client->socket, endpoint) ||
+	    !sy_control_set(client->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
+	    !sy_control_set(client->socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS) ||
+	    zmq_connect(client->socket, endpoint) != 0) {
+		int error = zmq_errno();
+		sy_control_client_close(client, 0);
+		return sy_fail(err, SY_E_SYS, __func__, "cannot connect to %s: %s", endpoint,
+		               zmq_strerror(error));
+	}
+	*ret_client = client;
+	return SY_OK;
+}
+
+void sy_control_client_close(struct sy_control_client *client, int linger_ms)
+{
+	if (client == NULL)
+		return;
+	if (client->lent)
+		zmq_msg_close(&client->message);
+	if (client->socket != NULL) {
+		(void)sy_control_set(client->socket, ZMQ_LINGER, linger_ms);
+		zmq_close(client->socket);
+	}
+	free(client);
+}
+
+int sy_control_client_fd(const struct sy_control_client *client)
+{
+	return sy_control_fd(client->socket);
+}
+
+bool sy_control_client_send(struct sy_control_client *client, const void *message, size_t bytes)
+{
+	return sy_control_give(client->socket, message, bytes, false);
+}
+
+bool sy_control_client_receive(struct sy_control_client *client, const void **ret_message,
+                               size_t *ret_bytes)
+{
+	if (client->lent)
+		zmq_msg_close(&client->message);
+	zmq_msg_init(&client->message);
+	client->lent = true;
+	if (!sy_control_take(client->socket, &client->message))
+		return false;
+	/* A part of a longer message is handed on as it is: its decoder refuses it. */
+	*ret_message = zmq_msg_data(&client->message);
+	*ret_bytes = zmq_msg_size(&client->message);
+	return true;
+}

@@ -1,0 +1,23 @@
+/* What both ends of the control plane have in common. */
+#ifndef SY_CONTROL_PARTS_H
+#define SY_CONTROL_PARTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <zmq.h>
+
+/* Sets an int option; false and zmq_errno on failure. */
+bool sy_control_set(void *socket, int option, int value);
+/* Limits and manners of every socket: sizes, queues, no lingering. */
+bool sy_control_setup(void *socket);
+/* IPv6 for endpoints that are written so, and only there: otherwise ZeroMQ would report a bound
+ * IPv4 address in its mapped form. */
+bool sy_control_set_family(void *socket, const char *endpoint);
+int sy_control_fd(void *socket);
+
+/* Both never block, and try again where a signal came between. False: nothing is there, or it
+ * cannot be sent now. */
+bool sy_control_take(void *socket, zmq_msg_t *message);
+bool sy_control_give(void *socket, const void *data, size_t bytes, bool more);
+
+#endif

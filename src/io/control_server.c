@@ -1,0 +1,193 @@
+#include "control.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <zmq.h>
+
+#include "control_parts.h"
+#include "fail.h"
+
+enum {
+	ENDPOINT_BYTES = 256,
+	ENDPOINTS_MAX = 8,
+	/* A ROUTER names a peer by 5 bytes, a zero and a number, unless the peer names itself. */
+	ROUTE_BYTES = 5,
+	BAD_MAX = 64, /* messages thrown away before the caller gets its turn */
+};
+
+struct sy_control_server {
+	void *context, *socket;
+	char endpoints[ENDPOINTS_MAX][ENDPOINT_BYTES];
+	size_t endpoint_count;
+	zmq_msg_t message; /* the one lent to the caller */
+	bool lent;
+	uint64_t dropped_count;
+};
+
+static sy_status fail_bind(const char *endpoint, int error, sy_error *err)
+{
+	const char *advice = "";
+	if (error == EADDRINUSE)
+		advice = ": something else listens there; stop it or choose another address";
+	else if (error == EADDRNOTAVAIL || error == ENODEV)
+		advice = ": this host has no such address";
+	else if (error == EINVAL || error == EPROTONOSUPPORT)
+		advice = ": give tcp://ADDRESS:PORT, tcp://[ADDRESS]:PORT or ipc://PATH";
+	return sy_fail(err, SY_E_SYS, "sy_control_server_open", "cannot listen at %s: %s%s", endpoint,
+	               zmq_strerror(error), advice);
+}
+
+static sy_status bind_one(struct sy_control_server *server, const char *endpoint, sy_error *err)
+{
+	char *bound = server->endpoints[server->endpoint_count];
+	size_t bytes = ENDPOINT_BYTES;
+	if (!sy_control_set_family(server->socket, endpoint) ||
+	    zmq_bind(server->socket, endpoint) != 0)
+		return fail_bind(endpoint, zmq_errno(), err);
+	if (zmq_getsockopt(server->socket, ZMQ_LAST_ENDPOINT, bound, &bytes) != 0)
+		return fail_bind(endpoint, zmq_errno(), err);
+	server->endpoint_count++;
+	return SY_OK;
+}
+
+sy_status sy_control_server_open(const char *const *endpoints, size_t endpoint_count,
+                                 struct sy_control_server **ret_server, sy_error *err)
+{
+	if (endpoint_count == 0 || endpoint_count > ENDPOINTS_MAX)
+		return sy_fail(err, SY_E_INVALID, __func__, "between 1 and %d endpoints", ENDPOINTS_MAX);
+	struct sy_control_server *server = calloc(1, sizeof *server);
+	if (server == NULL)
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	server->context = zmq_ctx_new();
+	if (server->context != NULL)
+		server->socket = zmq_socket(server->context, ZMQ_ROUTER);
+	/* Without MANDATORY a reply to a client that does not read would wait in its queue for
+	 * ever, and one to a client that is gone would be lost without a word. */
+	if (server->socket == NULL || !sy_control_setup(server->socket) ||
+	    !sy_control_set(server->socket, ZMQ_ROUTER_MANDATORY, 1)) {
+		int error = zmq_errno();
+		sy_control_server_close(server);
+		return sy_fail(err, SY_E_SYS, __func__, "cannot open a control socket: %s",
+		               zmq_strerror(error));
+	}
+	for (size_t i = 0; i < endpoint_count; i++) {
+		sy_status status = bind_one(server, endpoints[i], err);
+		if (status != SY_OK) {
+			sy_control_server_close(server);
+			return status;
+		}
+	}
+	*ret_server = server;
+	return SY_OK;
+}
+
+void sy_control_server_close(struct sy_control_server *server)
+{
+	if (server == NULL)
+		return;
+	if (server->lent)
+		zmq_msg_close(&server->message);
+	if (server->socket != NULL)
+		zmq_close(server->socket);
+	if (server->context != NULL)
+		zmq_ctx_term(server->context);
+	free(server);
+}
+
+const char *sy_control_server_endpoint(const struct sy_control_server *server, size_t index)
+{
+	return index < server->endpoint_count ? server->endpoints[index] : "";
+}
+
+int sy_control_server_fd(const struct sy_control_server *server)
+{
+	return sy_control_fd(server->socket);
+}
+
+/* Big-endian in the id's last four bytes; one more, so that no route is 0. */
+static bool parse_route(zmq_msg_t *frame, uint64_t *ret_route)
+{
+	const uint8_t *id = zmq_msg_data(frame);
+	if (zmq_msg_size(frame) != ROUTE_BYTES || id[0] != 0)
+		return false;
+	*ret_route = ((uint64_t)id[1] << 24 | (uint64_t)id[2] << 16 | (uint64_t)id[3] << 8 | id[4]) + 1;
+	return true;
+}
+
+/* Takes the further parts of a message out of the way, all of which are there: ZeroMQ hands out
+ * whole messages. True if there were none. */
+static bool skip_parts(void *socket, zmq_msg_t *frame)
+{
+	bool single = true;
+	while (zmq_msg_more(frame) && sy_control_take(socket, frame))
+		single = false;
+	return single;
+}
+
+/* Reads one message, good or bad. False: none is there. */
+static bool receive_one(struct sy_control_server *server, uint64_t *ret_route, bool *ret_good)
+{
+	zmq_msg_t id;
+	zmq_msg_init(&id);
+	bool got = sy_control_take(server->socket, &id);
+	if (got && parse_route(&id, ret_route) && zmq_msg_more(&id))
+		*ret_good = sy_control_take(server->socket, &server->message) &&
+		            skip_parts(server->socket, &server->message);
+	else if (got)
+		(void)skip_parts(server->socket, &id);
+	zmq_msg_close(&id);
+	return got;
+}
+
+bool sy_control_server_ready(struct sy_control_server *server)
+{
+	int events = 0;
+	size_t bytes = sizeof events;
+	return zmq_getsockopt(server->socket, ZMQ_EVENTS, &events, &bytes) != 0 ||
+	       (events & ZMQ_POLLIN) != 0;
+}
+
+bool sy_control_server_receive(struct sy_control_server *server, uint64_t *ret_route,
+                               const void **ret_message, size_t *ret_bytes)
+{
+	if (server->lent)
+		zmq_msg_close(&server->message);
+	zmq_msg_init(&server->message);
+	server->lent = true;
+	for (uint32_t attempt = 0; attempt < BAD_MAX; attempt++) {
+		uint64_t route = 0;
+		bool good = false;
+		if (!receive_one(server, &route, &good))
+			return false;
+		if (good) {
+			*ret_route = route;
+			*ret_message = zmq_msg_data(&server->message);
+			*ret_bytes = zmq_msg_size(&server->message);
+			return true;
+		}
+		server->dropped_count++;
+	}
+	return false;
+}
+
+void sy_control_server_send(struct sy_control_server *server, uint64_t route, const void *message,
+                            size_t bytes)
+{
+	uint32_t number = (uint32_t)(route - 1);
+	const uint8_t id[ROUTE_BYTES] = {0, (uint8_t)(number >> 24), (uint8_t)(number >> 16),
+	                                 (uint8_t)(number >> 8), (uint8_t)number};
+	/* The first frame is refused (EHOSTUNREACH, EAGAIN) where the message cannot go. Once it is
+	 * taken, the next one belongs to it whatever it is: an empty one ends a message whose
+	 * memory could not be had, and its receiver cannot read it. */
+	if (!sy_control_give(server->socket, id, sizeof id, true)) {
+		server->dropped_count++;
+	} else if (!sy_control_give(server->socket, message, bytes, false)) {
+		server->dropped_count++;
+		(void)sy_control_give(server->socket, NULL, 0, false);
+	}
+}
+
+uint64_t sy_control_server_dropped(const struct sy_control_server *server)
+{
+	return server->dropped_count;
+}

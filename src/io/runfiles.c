@@ -1,0 +1,135 @@
+#include "runfiles.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fail.h"
+
+enum { TEXT_BYTES = 512 };
+
+static const char version_format[] = "slabyard run directory, version %d\n";
+
+/* Reads a small file whole; false if it is absent or larger. */
+static bool read_file(int fd, char out[TEXT_BYTES])
+{
+	ssize_t got = pread(fd, out, TEXT_BYTES, 0);
+	if (got < 0 || got >= TEXT_BYTES)
+		return false;
+	out[got] = '\0';
+	return true;
+}
+
+static bool read_path(const char *path, char out[TEXT_BYTES])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	bool ok = fd >= 0 && read_file(fd, out);
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+/* Several units start at once in a fresh directory: each writes a file of its own and one link
+ * of them wins, so that nobody reads half a VERSION. */
+static bool write_version(const struct sy_run_dir *dir, const char *path, const char *text)
+{
+	char own[SY_RUN_PATH_BYTES + 32];
+	sy_format(own, sizeof own, "%s/VERSION.%d", dir->path, (int)getpid());
+	int fd = open(own, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return false;
+	size_t bytes = strlen(text);
+	bool ok = write(fd, text, bytes) == (ssize_t)bytes;
+	close(fd);
+	ok = ok && (link(own, path) == 0 || errno == EEXIST);
+	unlink(own);
+	return ok;
+}
+
+static sy_status check_version(const struct sy_run_dir *dir, bool create, sy_error *err)
+{
+	char path[SY_RUN_PATH_BYTES + 32], want[64], have[TEXT_BYTES];
+	sy_format(path, sizeof path, "%s/VERSION", dir->path);
+	sy_format(want, sizeof want, version_format, SY_RUN_VERSION);
+	if (!read_path(path, have)) {
+		if (!create)
+			return sy_fail(err, SY_E_SYS, "sy_run_dir_open",
+			               "%s is no run directory (it has no VERSION): `slabyard up` makes one",
+			               dir->path);
+		if (!write_version(dir, path, want) || !read_path(path, have))
+			return sy_fail(err, SY_E_SYS, "sy_run_dir_open", "cannot write %s: %s", path,
+			               strerror(errno));
+	}
+	if (strcmp(have, want) != 0)
+		return sy_fail(err, SY_E_PROTOCOL, "sy_run_dir_open",
+		               "%s was made by another version of slabyard (this one has version %d): "
+		               "stop that cluster or use another --run-dir", dir->path, SY_RUN_VERSION);
+	return SY_OK;
+}
+
+/* Whoever may write to the directory can put a socket of his own there. */
+static sy_status check_owner(const char *path, sy_error *err)
+{
+	struct stat info;
+	if (stat(path, &info) != 0)
+		return sy_fail(err, SY_E_SYS, "sy_run_dir_open", "cannot open the run directory %s: %s%s",
+		               path, strerror(errno), errno == ENOENT ? " (is the cluster up?)" : "");
+	if (!S_ISDIR(info.st_mode))
+		return sy_fail(err, SY_E_SYS, "sy_run_dir_open", "the run directory %s is no directory",
+		               path);
+	if (info.st_uid != geteuid() && info.st_uid != 0 && geteuid() != 0)
+		return sy_fail(err, SY_E_AUTH, "sy_run_dir_open",
+		               "the run directory %s belongs to another user", path);
+	return SY_OK;
+}
+
+sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir, sy_error *err)
+{
+	struct sy_run_dir dir;
+	char unused[SY_RUN_PATH_BYTES];
+	if (path == NULL || *path == '\0')
+		return sy_fail(err, SY_E_INVALID, __func__, "the run directory has no name");
+	if (create && mkdir(path, 0700) != 0 && errno != EEXIST)
+		return sy_fail(err, SY_E_SYS, __func__, "cannot make the run directory %s: %s", path,
+		               strerror(errno));
+	sy_status status = check_owner(path, err);
+	if (status != SY_OK)
+		return status;
+	char *absolute = realpath(path, NULL);
+	if (absolute == NULL)
+		return sy_fail(err, SY_E_SYS, __func__, "cannot open the run directory %s: %s", path,
+		               strerror(errno));
+	size_t bytes = strlen(absolute);
+	bool fits = bytes < sizeof dir.path;
+	if (fits)
+		memcpy(dir.path, absolute, bytes + 1);
+	free(absolute);
+	/* The longest name there is. */
+	if (!fits || sy_run_dir_file(&dir, "unit-4294967295.sock", unused, NULL) != SY_OK)
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "the run directory's path has %zu bytes; sockets in it need it to be at most "
+		               "%d: use a shorter --run-dir", bytes,
+		               SY_RUN_PATH_BYTES - (int)sizeof "/unit-4294967295.sock");
+	status = check_version(&dir, create, err);
+	if (status == SY_OK)
+		*ret_dir = dir;
+	return status;
+}
+
+sy_status sy_run_dir_file(const struct sy_run_dir *dir, const char *name,
+                          char ret_path[SY_RUN_PATH_BYTES], sy_error *err)
+{
+	char path[SY_RUN_PATH_BYTES];
+	size_t bytes = sy_format(path, sizeof path, "%s/%s", dir->path, name);
+	if (bytes >= sizeof path)
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "%s/%s has %zu bytes, a socket's path has at most %d: use a shorter --run-dir",
+		               dir->path, name, bytes, SY_RUN_PATH_BYTES - 1);
+	memcpy(ret_path, path, bytes + 1);
+	return SY_OK;
+}
