@@ -20,6 +20,8 @@ sy_status sy_local_server_open(const char *path, int group, struct sy_local_serv
                                sy_error *err);
 void sy_local_server_close(struct sy_local_server *server);
 int sy_local_server_fd(const struct sy_local_server *server);
+/* How many clients were not let in. */
+uint64_t sy_local_server_refused(const struct sy_local_server *server);
 
 /* One accepted and checked peer. pidfd becomes readable when its process is gone. */
 struct sy_local_peer {
