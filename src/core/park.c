@@ -60,7 +60,8 @@ enum sy_run sy_park_hold(struct sy_call *call, uint64_t bytes, uint64_t until_ns
 		keep(call, slot, parked);
 		return SY_RUN_WAIT;
 	}
-	parked = sy_pool_take(core, &v->parked);
+	/* Handle 0: the shell has no room for the message. */
+	parked = call->request->message == 0 ? 0 : sy_pool_take(core, &v->parked);
 	if (parked == 0)
 		return sy_refuse_busy(call, SY_BUSY_QUEUE_FULL);
 	struct sy_parked *p = sy_parked_at(core, parked);
