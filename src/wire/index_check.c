@@ -13,7 +13,8 @@ static sy_status check_rows(const sy_index *index, sy_status status, sy_error *e
 		               index->column_count, SY_ENTRIES_PER_BLOB_MAX);
 	for (uint32_t i = 1; i < index->row_count; i++) {
 		if (index->rows[i] <= index->rows[i - 1])
-			return sy_fail(err, status, "sy_index_check", "row numbers do not ascend at position %u", i);
+			return sy_fail(err, status, "sy_index_check",
+			               "row numbers do not ascend at position %u", i);
 	}
 	return SY_OK;
 }
@@ -32,7 +33,8 @@ static const char *ordinals_fault(const sy_index *index, const sy_column *column
 	if (column->row_count == 0)
 		return "has no rows";
 	if (column->ordinals == NULL)
-		return column->row_count == index->row_count ? NULL : "has all rows but another number of them";
+		return column->row_count == index->row_count ? NULL
+		                                             : "has all rows but another number of them";
 	if (column->row_count > index->row_count)
 		return "has more rows than the index";
 	for (uint32_t k = 1; k < column->row_count; k++) {

@@ -41,7 +41,8 @@ sy_status sy_index_peek(const void *header, uint64_t blob_bytes, uint64_t *ret_i
 	if (sy_load_u32(at + SY_INDEX_AT_FLAGS) != 0)
 		return sy_fail(err, SY_E_PROTOCOL, __func__, "the index has unknown flags");
 	if (sy_load_u64(at + SY_INDEX_AT_BLOB_BYTES) != blob_bytes)
-		return sy_fail(err, SY_E_PROTOCOL, __func__, "the index is of a blob of %llu bytes, not %llu",
+		return sy_fail(err, SY_E_PROTOCOL, __func__,
+		               "the index is of a blob of %llu bytes, not %llu",
 		               (unsigned long long)sy_load_u64(at + SY_INDEX_AT_BLOB_BYTES),
 		               (unsigned long long)blob_bytes);
 	uint64_t index_bytes = sy_load_u64(at + SY_INDEX_AT_INDEX_BYTES);
@@ -123,7 +124,8 @@ static sy_status check_places(const sy_index *index, sy_error *err)
 	for (uint32_t c = 0; c < index->column_count; c++) {
 		const sy_column *column = &index->columns[c];
 		if (column->base % SY_ENTRY_ALIGN_BYTES != 0)
-			return sy_fail(err, SY_E_PROTOCOL, __func__, "the entries of column %u are not aligned", c);
+			return sy_fail(err, SY_E_PROTOCOL, __func__,
+			               "the entries of column %u are not aligned", c);
 		if (column->base < end)
 			return sy_fail(err, SY_E_PROTOCOL, __func__,
 			               "the entries of column %u overlap what is before them", c);

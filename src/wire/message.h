@@ -6,29 +6,25 @@
  *   error    {kind: "Busy" ..., msg, reason: of Busy, why: number, of Protocol,
  *             resource, need, free, hole: of UnitFull}
  *
- *   op            args                                           result
- *   hello         [version, slot_count, ns, boot_id bin16,       [session, incarnation, slab_bytes,
- *                  start_time, random, pid, connection_count,     unit_id, slot_count, read_pin_ns,
- *                  token]                                         heartbeat_ns, session_expire_ns,
- *                                                                 eager_max_bytes, inline_max_bytes,
- *                                                                 max_keys, max_entries,
- *                                                                 max_message_bytes, transports]
- *   alloc         [blob_id bin16, nbytes, entry_count,           [answer, offset, generation]
- *                  until_ns, ssd]                                 of a region, else [answer]
- *   commit        [blob_id, generation, until_ns]                [answer]
- *   put_inline    [blob bin, blob_id, until_ns, ssd]             [answer]
- *   resolve_keys  [[field...], rows bin u64,                     [found u8, dtype u8, kind u8,
- *                  field_of bin u16 | nil, inline_max]            offset u64, nbytes u64,
- *                                                                 generation u64, dim0 u64,
- *                                                                 tail u24, shapes, inline], all bin
- *   release_rows  [rows bin u64, [field...] | nil: all]          [count]
- *   pin_check     [names bin20 each]                             [held bin u8]
- *   heartbeat     []                                             [unit state]
- *   scan          [cursor, first_row, last_row, [field...],      [cursor, [[row, field, dtype, kind,
- *                  limit]                                         nbytes, dim0, shape bin]...]]
- *   info          []                                             [unit state]
- *   stats         []                                             {"state", "capacity_bytes",
- *                                                                 "bytes.<state>", "<count>": number}
+ *   hello         [version, slot_count, ns, boot_id bin16, start_time, random, pid,
+ *                  connection_count, token]
+ *              -> [session, incarnation, slab_bytes, unit_id, slot_count, read_pin_ns,
+ *                  heartbeat_ns, session_expire_ns, eager_max_bytes, inline_max_bytes,
+ *                  max_keys, max_entries, max_message_bytes, transports]
+ *   alloc         [blob_id bin16, nbytes, entry_count, until_ns, ssd]
+ *              -> [answer, offset, generation] of a region, else [answer]
+ *   commit        [blob_id, generation, until_ns] -> [answer]
+ *   put_inline    [blob bin, blob_id, until_ns, ssd] -> [answer]
+ *   resolve_keys  [[field...], rows bin u64, field_of bin u16 | nil, inline_max]
+ *              -> [found u8, dtype u8, kind u8, offset u64, nbytes u64, generation u64,
+ *                  dim0 u64, tail u24, shapes, inline], each a bin
+ *   release_rows  [rows bin u64, [field...] | nil: all] -> [count]
+ *   pin_check     [names bin20 each] -> [held bin u8]
+ *   heartbeat     [] -> [unit state]
+ *   scan          [cursor, first_row, last_row, [field...], limit]
+ *              -> [cursor, [[row, field, dtype, kind, nbytes, dim0, shape bin]...]]
+ *   info          [] -> [unit state]
+ *   stats         [] -> {"state", "capacity_bytes", "bytes.<state>", "<count>": number}
  *
  * A shape on the wire is its rank u8 and rank - 1 (none for rank 0) trailing dims, u64 each. Of
  * stats, names that are not known are skipped and those missing read as 0, so that it can grow;
