@@ -53,6 +53,7 @@ static void watch_forks(void)
 
 uint32_t sy_local_fork_count(void)
 {
+	pthread_once(&fork_once, watch_forks); /* who asks before the first connection counts too */
 	return atomic_load(&fork_count);
 }
 
