@@ -143,9 +143,10 @@ enum sy_dir_fault sy_registry_process_exited(struct sy_registry *registry, uint3
 uint32_t sy_registry_units(const struct sy_registry *registry, uint64_t min_epoch,
                            struct sy_unit_info *out)
 {
+	bool is_other_life = min_epoch > registry->epoch && min_epoch - registry->epoch > 1;
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < registry->slot_count; i++) {
-		if (registry->slots[i].epoch >= min_epoch)
+		if (registry->slots[i].epoch >= min_epoch || is_other_life)
 			out[count++] = registry->slots[i];
 	}
 	return count;

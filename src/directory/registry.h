@@ -57,7 +57,8 @@ enum sy_dir_fault sy_registry_process_exited(struct sy_registry *registry, uint3
                                              uint32_t pid);
 
 /* Copies the slots that changed at min_epoch or later to out, which holds slot_count; returns
- * how many. */
+ * how many. An epoch beyond the next one was learned of another cluster that was here before:
+ * then all are new. */
 uint32_t sy_registry_units(const struct sy_registry *registry, uint64_t min_epoch,
                            struct sy_unit_info *out);
 

@@ -208,7 +208,11 @@ static void test_units_since_an_epoch(void **state)
 	assert_int_equal(units[0].state, SY_UNIT_DEAD);
 	assert_int_equal(units[1].unit_id, 2);
 	assert_int_equal(units[1].incarnation, 6);
-	assert_int_equal(sy_registry_units(registry, sy_registry_epoch(registry), units), 1);
+	uint64_t now = sy_registry_epoch(registry);
+	assert_int_equal(sy_registry_units(registry, now, units), 1);
+	assert_int_equal(sy_registry_units(registry, now + 1, units), 0);
+	assert_int_equal(sy_registry_units(registry, now + 2, units), 3); /* not of this cluster */
+	assert_int_equal(sy_registry_units(registry, UINT64_MAX, units), 3);
 	sy_registry_free(registry);
 }
 
