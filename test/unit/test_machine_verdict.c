@@ -1,0 +1,72 @@
+/* The whole table: lost is said only where the incarnation is dead. */
+#include "harness.h"
+#include "machine.h"
+
+static const enum sy_op_kind kinds[] = {
+	SY_OP_KIND_PUT,       SY_OP_KIND_PUT_INLINE, SY_OP_KIND_COMMIT,
+	SY_OP_KIND_RESOLVE,   SY_OP_KIND_RELEASE,    SY_OP_KIND_PIN_CHECK,
+	SY_OP_KIND_SCAN,      SY_OP_KIND_INFO,       SY_OP_KIND_STATS,
+};
+
+static const enum sy_op_end failures[] = {
+	SY_OP_END_TIMEOUT, SY_OP_END_MISSING, SY_OP_END_PROTOCOL,
+	SY_OP_END_SESSION, SY_OP_END_WRITE,   SY_OP_END_NO_PATH,
+};
+
+static void test_success_and_what_the_unit_itself_said_stand(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < COUNT_OF(kinds); k++) {
+		for (int says = SY_DIRECTORY_SILENT; says <= SY_DIRECTORY_DEAD; says++) {
+			enum sy_directory_says s = (enum sy_directory_says)says;
+			assert_int_equal(sy_verdict(kinds[k], SY_OP_END_OK, s), SY_OK);
+			assert_int_equal(sy_verdict(kinds[k], SY_OP_END_FULL, s), SY_E_UNIT_FULL);
+			assert_int_equal(sy_verdict(kinds[k], SY_OP_END_CLOSED, s), SY_E_INVALID);
+		}
+	}
+}
+
+static void test_a_dead_incarnation(void **state)
+{
+	(void)state;
+	static const sy_status expected[COUNT_OF(kinds)] = {
+		SY_E_TRANSFER_FAILED, SY_E_TRANSFER_FAILED, SY_E_TRANSFER_FAILED,
+		SY_E_LOST,            SY_OK,                SY_E_LOST,
+		SY_E_LOST,            SY_E_TRANSFER_FAILED, SY_E_TRANSFER_FAILED,
+	};
+	for (size_t k = 0; k < COUNT_OF(kinds); k++) {
+		for (size_t f = 0; f < COUNT_OF(failures); f++)
+			assert_int_equal(sy_verdict(kinds[k], failures[f], SY_DIRECTORY_DEAD), expected[k]);
+	}
+}
+
+static void test_never_lost_and_never_done_without_the_directorys_word(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < COUNT_OF(kinds); k++) {
+		bool put = kinds[k] == SY_OP_KIND_PUT || kinds[k] == SY_OP_KIND_PUT_INLINE ||
+		           kinds[k] == SY_OP_KIND_COMMIT;
+		for (int says = SY_DIRECTORY_SILENT; says <= SY_DIRECTORY_ALIVE; says++) {
+			for (size_t f = 0; f < COUNT_OF(failures); f++) {
+				sy_status status =
+					sy_verdict(kinds[k], failures[f], (enum sy_directory_says)says);
+				if (failures[f] == SY_OP_END_TIMEOUT)
+					assert_int_equal(status, SY_E_TIMEOUT);
+				else if (failures[f] == SY_OP_END_PROTOCOL && !put)
+					assert_int_equal(status, SY_E_PROTOCOL);
+				else
+					assert_int_equal(status, SY_E_TRANSFER_FAILED);
+			}
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_success_and_what_the_unit_itself_said_stand),
+		cmocka_unit_test(test_a_dead_incarnation),
+		cmocka_unit_test(test_never_lost_and_never_done_without_the_directorys_word),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
