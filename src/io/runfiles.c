@@ -88,37 +88,54 @@ static sy_status check_owner(const char *path, sy_error *err)
 	return SY_OK;
 }
 
-sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir, sy_error *err)
+static sy_status open_existing(const char *path, bool create, struct sy_run_dir *dir,
+                               sy_error *err)
 {
-	struct sy_run_dir dir;
+	static const char longest[] = "unit-4294967295.sock";
 	char unused[SY_RUN_PATH_BYTES];
-	if (path == NULL || *path == '\0')
-		return sy_fail(err, SY_E_INVALID, __func__, "the run directory has no name");
-	if (create && mkdir(path, 0700) != 0 && errno != EEXIST)
-		return sy_fail(err, SY_E_SYS, __func__, "cannot make the run directory %s: %s", path,
-		               strerror(errno));
 	sy_status status = check_owner(path, err);
 	if (status != SY_OK)
 		return status;
 	char *absolute = realpath(path, NULL);
 	if (absolute == NULL)
-		return sy_fail(err, SY_E_SYS, __func__, "cannot open the run directory %s: %s", path,
-		               strerror(errno));
+		return sy_fail(err, SY_E_SYS, "sy_run_dir_open", "cannot open the run directory %s: %s",
+		               path, strerror(errno));
 	size_t bytes = strlen(absolute);
-	bool fits = bytes < sizeof dir.path;
+	bool fits = bytes < sizeof dir->path;
 	if (fits)
-		memcpy(dir.path, absolute, bytes + 1);
+		memcpy(dir->path, absolute, bytes + 1);
 	free(absolute);
-	/* The longest name there is. */
-	if (!fits || sy_run_dir_file(&dir, "unit-4294967295.sock", unused, NULL) != SY_OK)
-		return sy_fail(err, SY_E_INVALID, __func__,
-		               "the run directory's path has %zu bytes; sockets in it need it to be at most "
-		               "%d: use a shorter --run-dir", bytes,
-		               SY_RUN_PATH_BYTES - (int)sizeof "/unit-4294967295.sock");
-	status = check_version(&dir, create, err);
+	if (!fits || sy_run_dir_file(dir, longest, unused, NULL) != SY_OK)
+		return sy_fail(err, SY_E_INVALID, "sy_run_dir_open",
+		               "the run directory's path has %zu bytes; the names of sockets in it leave "
+		               "room for %zu: use a shorter --run-dir", bytes,
+		               SY_RUN_PATH_BYTES - 1 - sizeof longest);
+	return check_version(dir, create, err);
+}
+
+sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir, sy_error *err)
+{
+	struct sy_run_dir dir;
+	if (path == NULL || *path == '\0')
+		return sy_fail(err, SY_E_INVALID, __func__, "the run directory has no name");
+	bool made = create && mkdir(path, 0700) == 0;
+	if (create && !made && errno != EEXIST)
+		return sy_fail(err, SY_E_SYS, __func__, "cannot make the run directory %s: %s", path,
+		               strerror(errno));
+	sy_status status = open_existing(path, create, &dir, err);
 	if (status == SY_OK)
 		*ret_dir = dir;
+	else if (made)
+		rmdir(path);
 	return status;
+}
+
+void sy_run_dir_remove(const struct sy_run_dir *dir)
+{
+	char path[SY_RUN_PATH_BYTES + 32];
+	sy_format(path, sizeof path, "%s/VERSION", dir->path);
+	unlink(path);
+	rmdir(dir->path);
 }
 
 sy_status sy_run_dir_file(const struct sy_run_dir *dir, const char *name,

@@ -26,6 +26,10 @@ struct sy_run_dir {
  * of another user; SY_E_PROTOCOL: made by another version. */
 sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir, sy_error *err);
 
+/* Removes its VERSION, and the directory itself if nothing else is in it. For the last one to
+ * leave: nobody may be opening it meanwhile. */
+void sy_run_dir_remove(const struct sy_run_dir *dir);
+
 /* The path of a file in it. SY_E_INVALID: longer than a unix socket's name may be. */
 sy_status sy_run_dir_file(const struct sy_run_dir *dir, const char *name,
                           char ret_path[SY_RUN_PATH_BYTES], sy_error *err);

@@ -1,0 +1,66 @@
+#include "process.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "entropy.h"
+
+static size_t read_file(const char *path, char *out, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, out, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	out[got < 0 ? 0 : got] = 0;
+	return got < 0 ? 0 : (size_t)got;
+}
+
+static unsigned hex_digit(char c)
+{
+	return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 32) - 'a' + 10);
+}
+
+/* "1b4e28ba-2fa1-..." to 16 bytes; zeros where the system does not tell. */
+static void read_boot_id(uint8_t out[16])
+{
+	char text[64];
+	size_t length = read_file("/proc/sys/kernel/random/boot_id", text, sizeof text);
+	size_t digits = 0;
+
+	memset(out, 0, 16);
+	for (size_t i = 0; i < length && digits < 32; i++) {
+		bool digit = (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f');
+
+		if (!digit)
+			continue;
+		out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | hex_digit(text[i]));
+		digits++;
+	}
+}
+
+/* Field 22 of /proc/self/stat; the name in field 2 may hold blanks, but ends at the last ')'. */
+static uint64_t read_start_time(void)
+{
+	char text[1024];
+	size_t length = read_file("/proc/self/stat", text, sizeof text);
+	size_t at = length;
+	unsigned field = 2;
+	uint64_t value = 0;
+
+	while (at > 0 && text[at - 1] != ')')
+		at--;
+	for (; at < length && field < 22; at++)
+		field += text[at] == ' ';
+	for (; at < length && text[at] >= '0' && text[at] <= '9'; at++)
+		value = value * 10 + (uint64_t)(text[at] - '0');
+	return value;
+}
+
+void sy_process_identity(struct sy_identity *ret_identity)
+{
+	read_boot_id(ret_identity->boot_id);
+	ret_identity->pid = (uint32_t)getpid();
+	ret_identity->start_time = read_start_time();
+	ret_identity->random = sy_entropy_u64();
+}

@@ -1,0 +1,10 @@
+/* Who this process is. */
+#ifndef SY_PROCESS_H
+#define SY_PROCESS_H
+
+#include "proto.h"
+
+/* The host's boot id, this process's pid and start time, and a fresh random number. */
+void sy_process_identity(struct sy_identity *ret_identity);
+
+#endif

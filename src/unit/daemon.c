@@ -1,0 +1,228 @@
+#include "daemon_state.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "entropy.h"
+#include "fail.h"
+#include "guard.h"
+#include "process.h"
+
+static const uint64_t register_ns = 10000000000u, exited_ns = 500000000u;
+
+/* One call of write a line, so that the lines of several units do not mix. */
+void sy_daemon_say(const struct sy_daemon *daemon, const char *format, ...)
+{
+	char line[512];
+	va_list args;
+	size_t head = sy_format(line, sizeof line - 1, "slabyard unit %u: ", daemon->config->unit_id);
+	va_start(args, format);
+	size_t bytes = head + sy_format_list(line + head, sizeof line - 1 - head, format, args);
+	va_end(args);
+	if (bytes > sizeof line - 2)
+		bytes = sizeof line - 2;
+	line[bytes++] = '\n';
+	ssize_t unused = write(STDERR_FILENO, line, bytes);
+	(void)unused;
+}
+
+static void on_assertion(const char *file, int line, const char *expression)
+{
+	fprintf(stderr, "slabyard unit: %s:%d: broken invariant: %s\n", file, line, expression);
+}
+
+/* Signals come through a descriptor; descriptors may be as many as the system grants; files and
+ * sockets are for our own user. */
+static sy_status open_process(struct sy_daemon *daemon, sy_error *err)
+{
+	sigset_t taken;
+	struct rlimit files;
+	sigemptyset(&taken);
+	sigaddset(&taken, SIGTERM);
+	sigaddset(&taken, SIGINT);
+	sigaddset(&taken, SIGHUP);
+	umask(0077);
+	sy_assert_hook = on_assertion;
+	signal(SIGPIPE, SIG_IGN);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files); /* fewer clients fit then */
+	}
+	if (sigprocmask(SIG_BLOCK, &taken, NULL) == 0)
+		daemon->signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+	daemon->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (daemon->signal_fd < 0 || daemon->epoll_fd < 0)
+		return sy_fail(err, SY_E_SYS, __func__, "no descriptors: %s", strerror(errno));
+	return SY_OK;
+}
+
+/* The lock first, and the slab's name in it before the slab: whatever instant we die at, the
+ * next unit of this id finds what to remove. */
+static sy_status open_slab(struct sy_daemon *daemon, sy_error *err)
+{
+	const struct sy_unit_config *config = daemon->config;
+	char name[SY_SLAB_NAME_BYTES], path[SY_SLAB_PATH_BYTES];
+	sy_status status = sy_run_dir_open(config->run_dir, true, &daemon->run_dir, err);
+	if (status == SY_OK)
+		status = sy_run_unit_init(&daemon->run_dir, config->unit_id, &daemon->run_unit, err);
+	if (status != SY_OK)
+		return status;
+	daemon->incarnation.value = sy_entropy_u64();
+	sy_slab_name(config->unit_id, daemon->incarnation, name);
+	sy_format(path, sizeof path, SY_SLAB_DIR "/%s", name);
+	status = sy_run_unit_record(&daemon->run_unit, path, daemon->incarnation, err);
+	if (status == SY_OK)
+		status = sy_slab_create(SY_SLAB_DIR, name, config->slab_bytes, config->unit_id,
+		                        &daemon->slab, err);
+	if (status == SY_OK)
+		status = sy_slab_guard(&daemon->slab, err);
+	return status;
+}
+
+static sy_status open_core(struct sy_daemon *daemon, sy_error *err)
+{
+	const struct sy_core_params params = sy_unit_config_params(
+		daemon->config, daemon->incarnation.value, sy_entropy_u64());
+	const struct sy_serve_io io = sy_daemon_io(daemon);
+	daemon->arena_bytes = sy_core_arena_bytes(&params);
+	/* Tables are touched as they fill: capacity that is not used costs nothing. */
+	void *arena = mmap(NULL, (size_t)daemon->arena_bytes, PROT_READ | PROT_WRITE,
+	                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (arena == MAP_FAILED)
+		return sy_fail(err, SY_E_SYS, __func__, "no room for tables of %llu bytes: %s",
+		               (unsigned long long)daemon->arena_bytes, strerror(errno));
+	daemon->arena = arena;
+	(void)madvise(arena, (size_t)daemon->arena_bytes, MADV_HUGEPAGE);
+	daemon->serve = sy_serve_new(arena, &params, daemon->slab.data, &io);
+	if (daemon->serve == NULL || !sy_peers_init(&daemon->peers))
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	return SY_OK;
+}
+
+static sy_status open_sockets(struct sy_daemon *daemon, sy_error *err)
+{
+	char ipc[SY_RUN_PATH_BYTES + 8];
+	sy_format(ipc, sizeof ipc, "ipc://%s", daemon->run_unit.ipc_path);
+	const char *const endpoints[] = {ipc, daemon->config->listen};
+	sy_status status = sy_local_server_open(daemon->run_unit.sock_path, daemon->config->group,
+	                                        &daemon->local, err);
+	if (status == SY_OK)
+		status = sy_control_server_open(endpoints, 2, &daemon->control, err);
+	return status;
+}
+
+static sy_status fill_info(const struct sy_daemon *daemon, struct sy_unit_info *ret_info,
+                           sy_error *err)
+{
+	struct sy_identity self;
+	const char *ipc = sy_control_server_endpoint(daemon->control, 0);
+	const char *tcp = sy_control_server_endpoint(daemon->control, 1);
+	sy_process_identity(&self);
+	*ret_info = (struct sy_unit_info){
+		.unit_id = daemon->config->unit_id,
+		.state = SY_UNIT_ACTIVE,
+		.incarnation = daemon->incarnation.value,
+		.pid = self.pid,
+		.start_time = self.start_time,
+		.slab_bytes = daemon->config->slab_bytes,
+	};
+	memcpy(ret_info->boot_id, self.boot_id, sizeof ret_info->boot_id);
+	if (sy_format(ret_info->ipc_address, SY_UNIT_ADDRESS_BYTES, "%s", ipc) >=
+	            SY_UNIT_ADDRESS_BYTES ||
+	    sy_format(ret_info->tcp_address, SY_UNIT_ADDRESS_BYTES, "%s", tcp) >=
+	            SY_UNIT_ADDRESS_BYTES ||
+	    sy_format(ret_info->local_path, SY_UNIT_ADDRESS_BYTES, "%s",
+	              daemon->run_unit.sock_path) >= SY_UNIT_ADDRESS_BYTES)
+		return sy_fail(err, SY_E_INVALID, __func__, "an address is longer than %d bytes: %s, %s",
+		               SY_UNIT_ADDRESS_BYTES - 1, ipc, tcp);
+	return SY_OK;
+}
+
+/* Messages wait in the sockets meanwhile: nobody is answered by an incarnation that the
+ * directory does not know. */
+static sy_status enter_directory(struct sy_daemon *daemon, sy_error *err)
+{
+	const struct sy_unit_config *config = daemon->config;
+	struct sy_unit_info info;
+	sy_status status = fill_info(daemon, &info, err);
+	if (status != SY_OK)
+		return status;
+	if (config->directory != NULL) {
+		status = sy_dir_client_open(config->directory, &daemon->directory, err);
+		if (status == SY_OK)
+			status = sy_dir_client_register(daemon->directory, &info,
+			                                sy_clock_now_ns() + register_ns, err);
+		daemon->registered = status == SY_OK;
+		if (status == SY_OK)
+			status = sy_dir_watch_open(daemon->directory, config->unit_id, info.incarnation,
+			                           config->heartbeat_ns, &daemon->watch, err);
+	}
+	if (status == SY_OK && config->ready != NULL)
+		config->ready(config->ready_context, &info);
+	return status;
+}
+
+/* Sockets go before the directory is told, so that a dead incarnation answers nobody. Told it is
+ * because no supervisor may be there to do so. */
+static void close_all(struct sy_daemon *daemon)
+{
+	sy_dir_watch_close(daemon->watch);
+	sy_control_server_close(daemon->control);
+	sy_local_server_close(daemon->local);
+	sy_peers_done(&daemon->peers);
+	if (daemon->registered)
+		(void)sy_dir_client_exited(daemon->directory, daemon->config->unit_id,
+		                           daemon->incarnation.value, sy_clock_now_ns() + exited_ns,
+		                           NULL);
+	sy_dir_client_close(daemon->directory);
+	sy_serve_free(daemon->serve);
+	if (daemon->arena != NULL)
+		munmap(daemon->arena, (size_t)daemon->arena_bytes);
+	sy_slab_destroy(&daemon->slab);
+	sy_run_unit_done(&daemon->run_unit);
+	if (daemon->epoll_fd >= 0)
+		close(daemon->epoll_fd);
+	if (daemon->signal_fd >= 0)
+		close(daemon->signal_fd);
+}
+
+int sy_unit_run(const struct sy_unit_config *config)
+{
+	struct sy_daemon daemon = {
+		.config = config,
+		.run_unit = {.lock_fd = -1},
+		.slab = {.fd = -1},
+		.epoll_fd = -1,
+		.signal_fd = -1,
+	};
+	sy_error err = {0};
+	sy_status status = sy_unit_config_check(config, &err);
+	if (status == SY_OK)
+		status = open_process(&daemon, &err);
+	if (status == SY_OK)
+		status = open_slab(&daemon, &err);
+	if (status == SY_OK)
+		status = open_core(&daemon, &err);
+	if (status == SY_OK)
+		status = open_sockets(&daemon, &err);
+	if (status == SY_OK)
+		status = enter_directory(&daemon, &err);
+	if (status == SY_OK)
+		status = sy_daemon_loop(&daemon, &err);
+	if (status != SY_OK) {
+		sy_daemon_say(&daemon, "%s", err.message);
+		daemon.status = 1;
+	}
+	close_all(&daemon);
+	return daemon.status;
+}

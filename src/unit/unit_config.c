@@ -1,0 +1,141 @@
+#include "unit_config.h"
+
+#include "fail.h"
+#include "message.h"
+#include "units.h"
+
+static const uint64_t second_ns = 1000000000u;
+
+enum { MAX_PINS = 65536, MAX_FIELDS = 4096, MAX_NAMESPACES = 256, MAX_SHAPES = 65536 };
+enum { MAX_PARKED = 1024, MAX_JOBS = 64, MAX_SESSIONS = 1024, EAGER_BYTES = 8 << 10 };
+
+void sy_unit_config_init(struct sy_unit_config *config)
+{
+	*config = (struct sy_unit_config){
+		.slot_count = 1,
+		.listen = "tcp://127.0.0.1:*",
+		.group = -1,
+		.max_sessions = MAX_SESSIONS,
+		.eager_max_bytes = EAGER_BYTES,
+		.inline_max_bytes = EAGER_BYTES,
+		.read_pin_ns = 60 * second_ns,
+		.heartbeat_ns = 2 * second_ns,
+		.session_expire_ns = 20 * second_ns,
+		.retire_grace_ns = 120 * second_ns,
+		.park_max_ns = second_ns,
+	};
+}
+
+static sy_status check_slab(const struct sy_unit_config *config, sy_error *err)
+{
+	char min_text[16];
+	sy_format_bytes(SY_UNIT_SLAB_MIN_BYTES, min_text);
+	if (config->slab_bytes < SY_UNIT_SLAB_MIN_BYTES)
+		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
+		               "a slab of %llu bytes is too small: at least %s",
+		               (unsigned long long)config->slab_bytes, min_text);
+	if (config->slab_bytes % SY_UNIT_PAGE_BYTES != 0)
+		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
+		               "a slab of %llu bytes is no multiple of %d: %llu would be",
+		               (unsigned long long)config->slab_bytes, SY_UNIT_PAGE_BYTES,
+		               (unsigned long long)(config->slab_bytes / SY_UNIT_PAGE_BYTES *
+		                                    SY_UNIT_PAGE_BYTES));
+	return SY_OK;
+}
+
+static bool starts_with(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Clients are told this address, so it must name one; and whoever reaches it is let in. */
+static sy_status check_listen(const struct sy_unit_config *config, sy_error *err)
+{
+	static const char *const nowhere[] = {"tcp://*", "tcp://0.0.0.0:", "tcp://[::]:"};
+	static const char *const here[] = {"ipc://", "tcp://127.", "tcp://[::1]:", "tcp://localhost:"};
+	for (size_t i = 0; i < sizeof nowhere / sizeof nowhere[0]; i++) {
+		if (starts_with(config->listen, nowhere[i]))
+			return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
+			               "clients cannot connect to %.80s: listen at one of this host's addresses",
+			               config->listen);
+	}
+	for (size_t i = 0; i < sizeof here / sizeof here[0]; i++) {
+		if (starts_with(config->listen, here[i]))
+			return SY_OK;
+	}
+	if (!starts_with(config->listen, "tcp://"))
+		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
+		               "\"%.80s\" is no address to listen at: give tcp://ADDRESS:PORT or ipc://PATH",
+		               config->listen);
+	if (!config->insecure)
+		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
+		               "%.80s can be reached from other hosts and nothing checks who connects: "
+		               "listen at tcp://127.0.0.1:*, or say --insecure", config->listen);
+	return SY_OK;
+}
+
+static sy_status check_times(const struct sy_unit_config *config, sy_error *err)
+{
+	if (config->heartbeat_ns < second_ns / 100)
+		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check", "heartbeat_s is at least 0.01");
+	if (config->session_expire_ns / 3 <= config->heartbeat_ns)
+		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
+		               "session_expire_s must be over 3 times heartbeat_s");
+	if (config->read_pin_ns == 0 || config->retire_grace_ns == 0 || config->park_max_ns == 0)
+		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
+		               "read_pin_s, retire_grace_s and park_max_s must be over 0");
+	return SY_OK;
+}
+
+sy_status sy_unit_config_check(const struct sy_unit_config *config, sy_error *err)
+{
+	if (config->slot_count == 0 || config->slot_count > SY_UNITS_MAX ||
+	    config->unit_id >= config->slot_count)
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "unit %u of %u: a cluster has 1 to %d units, numbered from 0",
+		               config->unit_id, config->slot_count, SY_UNITS_MAX);
+	sy_status status = check_slab(config, err);
+	if (status == SY_OK)
+		status = check_listen(config, err);
+	if (status == SY_OK)
+		status = check_times(config, err);
+	if (status != SY_OK)
+		return status;
+	const struct sy_core_params params = sy_unit_config_params(config, 1, 1);
+	if (sy_core_arena_bytes(&params) == 0)
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "a number is out of range: max_entries (%u) is at most 10,000,000, "
+		               "max_sessions (%u) and the sizes of inline values have limits, too",
+		               params.max_entries, params.max_sessions);
+	return SY_OK;
+}
+
+struct sy_core_params sy_unit_config_params(const struct sy_unit_config *config,
+                                            uint64_t incarnation, uint64_t seed)
+{
+	return (struct sy_core_params){
+		.slab_bytes = config->slab_bytes,
+		.incarnation = incarnation,
+		.seed = seed,
+		.unit_id = config->unit_id,
+		.slot_count = config->slot_count,
+		.max_entries = config->max_entries != 0 ? config->max_entries
+		                                        : sy_core_default_entries(config->slab_bytes),
+		.max_sessions = config->max_sessions,
+		.max_pins = MAX_PINS,
+		.max_fields = MAX_FIELDS,
+		.max_namespaces = MAX_NAMESPACES,
+		.max_shapes = MAX_SHAPES,
+		.max_parked = MAX_PARKED,
+		.max_jobs = MAX_JOBS,
+		.eager_max_bytes = config->eager_max_bytes,
+		.inline_max_bytes = config->inline_max_bytes,
+		.inline_total_bytes = SY_MESSAGE_INLINE_TOTAL_BYTES,
+		.remote_write = false, /* no transport reaches the slab from other hosts yet */
+		.read_pin_ns = config->read_pin_ns,
+		.heartbeat_ns = config->heartbeat_ns,
+		.session_expire_ns = config->session_expire_ns,
+		.retire_grace_ns = config->retire_grace_ns,
+		.park_max_ns = config->park_max_ns,
+	};
+}

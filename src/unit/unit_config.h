@@ -1,0 +1,39 @@
+/* How a unit is to run. */
+#ifndef SY_UNIT_CONFIG_H
+#define SY_UNIT_CONFIG_H
+
+#include "dir_message.h"
+#include "params.h"
+
+enum { SY_UNIT_SLAB_MIN_BYTES = 64 << 10, SY_UNIT_PAGE_BYTES = 4096 };
+
+/* Text is borrowed and outlives the run. */
+struct sy_unit_config {
+	uint32_t unit_id;
+	uint32_t slot_count;   /* N, units of the cluster */
+	uint64_t slab_bytes;   /* a multiple of 4,096 */
+	const char *run_dir;
+	const char *listen;    /* besides ipc in the run directory; default tcp://127.0.0.1:* */
+	bool insecure;         /* listen may leave this host although nothing checks who connects */
+	int group;             /* whose members may connect to the local socket; -1: only our user */
+	const char *directory; /* its address; NULL: register nowhere */
+	uint32_t max_entries;  /* 0: by the size of the slab */
+	uint32_t max_sessions;
+	uint32_t eager_max_bytes, inline_max_bytes;
+	uint64_t read_pin_ns, heartbeat_ns, session_expire_ns, retire_grace_ns, park_max_ns;
+	/* Called once, when the unit is registered and about to serve; may be NULL. */
+	void (*ready)(void *context, const struct sy_unit_info *info);
+	void *ready_context;
+};
+
+/* The defaults of PROTOCOL; unit 0 of 1, with no slab size and no run directory yet. */
+void sy_unit_config_init(struct sy_unit_config *config);
+
+/* SY_E_INVALID and one line that says what is out of range and what would do. */
+sy_status sy_unit_config_check(const struct sy_unit_config *config, sy_error *err);
+
+/* The core's parameters for a checked config. */
+struct sy_core_params sy_unit_config_params(const struct sy_unit_config *config,
+                                            uint64_t incarnation, uint64_t seed);
+
+#endif
