@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build-check"
 LOGS = OUT / "logs"
 TAIL_LINES = 40
+COMPILE_FAULT = re.compile(r"\berror:|\bERROR:|\bwarning:|undefined reference|^FAILED")
 BUILD_LIMIT_S = 1200
 SHARED_DATA = Path(os.environ.get("SLABYARD_DATA") or ROOT.parent / "shared" / "data")
 
@@ -264,7 +265,10 @@ def report(name, count, seconds, log):
     )
     if count.failed and log.exists():
         lines = log.read_text(errors="replace").splitlines()
-        print(f"  the end of {log.relative_to(ROOT)}:")
+        faults = [line for line in lines if COMPILE_FAULT.search(line)]
+        if name.startswith("build-") and faults:
+            lines = faults[:TAIL_LINES]
+        print(f"  out of {log.relative_to(ROOT)}:")
         for line in lines[-TAIL_LINES:]:
             print("  | " + line[:300])
         sys.stdout.flush()

@@ -90,7 +90,7 @@ def header_alone(tree):
         yield from filter(None, pool.map(lambda job: compile_alone(tree, job), jobs))
 
 
-def symbols(tree, library):
+def symbols(library):
     """{member: (undefined names, defined names)} of a static library."""
     done = subprocess.run(["nm", "-P", str(library)], capture_output=True, text=True)
     if done.returncode != 0:
@@ -122,10 +122,12 @@ def library_symbols(tree):
     for folder in reach:
         if not tree.has_folder(f"src/{folder}"):
             continue
-        path = f"src/{folder}/libsy_{folder}.a"
-        known[folder] = symbols(tree, tree.build / path)
-        if known[folder] is None:
-            yield f"src/{folder}/meson.build", 1, f"nm cannot read {path} of the build"
+        known[folder] = {}
+        archives = sorted((tree.build / "src" / folder).glob("libsy_*.a"))
+        for archive in archives:
+            known[folder] |= symbols(archive) or {}
+        if not known[folder]:
+            yield f"src/{folder}/meson.build", 1, "the build left no static library nm can read"
             return
     # What a pure object may call: the pure objects of the folders below it, and its own.
     own = {
