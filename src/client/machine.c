@@ -49,7 +49,7 @@ static enum sy_op first_request(enum sy_op_kind kind)
 	case SY_OP_KIND_STATS:
 		return SY_OP_STATS;
 	}
-	SY_ASSERT(!"kind of op");
+	SY_ASSERT(false); /* no such kind */
 	return SY_OP_INFO;
 }
 

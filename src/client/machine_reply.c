@@ -29,8 +29,15 @@ static void on_resolved(struct sy_machine *machine, struct sy_machine_op *op,
 	              memchr(reply->resolved.found, SY_FOUND_PINNED, reply->key_count) != NULL;
 	if (pinned && !sy_machine_notices_hold(&machine->notices))
 		return; /* as if the reply was lost: unpinned and asked again */
+	if (SY_MUTANT(6))
+		sy_machine_unpin(machine, op->name, now_ns);
 	if (pinned)
 		op->name = reply->id;
+	if (SY_MUTANT(6) && !op->pending) {
+		op->pending = true;
+		sy_machine_op_queue(machine, op, SY_MACHINE_LIST_FIRST);
+		return;
+	}
 	sy_machine_op_finish(machine, op, SY_OP_END_OK, now_ns);
 }
 

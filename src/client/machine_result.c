@@ -72,22 +72,43 @@ static bool copy_scan(struct sy_buf *result, struct sy_reply *reply)
 	return true;
 }
 
+static bool copy_held(struct sy_buf *result, struct sy_reply *reply)
+{
+	uint8_t *at = sy_buf_extend(result, reply->held_count);
+	if (at == NULL)
+		return false;
+	reply->held = put(&at, reply->held, reply->held_count);
+	return true;
+}
+
+/* The mutant of two answers: every other key keeps the place it had in the former one. */
+static void mix(const struct sy_resolved *former, struct sy_resolved *resolved, uint32_t keys)
+{
+	for (uint32_t k = 0; k < keys; k += 2) {
+		if (former->found[k] != SY_FOUND_PINNED || resolved->found[k] != SY_FOUND_PINNED ||
+		    former->kind[k] != resolved->kind[k] || former->dtype[k] != resolved->dtype[k])
+			continue;
+		resolved->offset[k] = former->offset[k];
+		resolved->nbytes[k] = former->nbytes[k];
+		resolved->generation[k] = former->generation[k];
+		resolved->dim0[k] = former->dim0[k];
+	}
+}
+
 bool sy_machine_result_copy(struct sy_machine_op *op, const struct sy_reply *reply)
 {
 	struct sy_reply copy = *reply;
-	sy_buf_reset(&op->result);
 	bool ok = true;
-	if (reply->outcome.fault != SY_FAULT_NONE)
-		ok = true;
-	else if (op->kind == SY_OP_KIND_RESOLVE)
-		ok = copy_resolved(&op->result, &copy);
-	else if (op->kind == SY_OP_KIND_SCAN)
-		ok = copy_scan(&op->result, &copy);
-	else if (op->kind == SY_OP_KIND_PIN_CHECK) {
-		copy.held = sy_buf_extend(&op->result, reply->held_count);
-		ok = copy.held != NULL;
-		if (ok && reply->held_count > 0)
-			memcpy(op->result.data, reply->held, reply->held_count);
+	if (SY_MUTANT(6) && op->reply.key_count == reply->key_count)
+		mix(&op->reply.resolved, &copy.resolved, reply->key_count);
+	sy_buf_reset(&op->result);
+	if (reply->outcome.fault == SY_FAULT_NONE) {
+		if (op->kind == SY_OP_KIND_RESOLVE)
+			ok = copy_resolved(&op->result, &copy);
+		else if (op->kind == SY_OP_KIND_SCAN)
+			ok = copy_scan(&op->result, &copy);
+		else if (op->kind == SY_OP_KIND_PIN_CHECK)
+			ok = copy_held(&op->result, &copy);
 	}
 	if (ok)
 		op->reply = copy;
