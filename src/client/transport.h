@@ -9,9 +9,9 @@
 
 #include "bytes.h"
 
-/* One range of a transfer. */
+/* One range of a transfer. Its offset counts from the base given to write or read. */
 struct sy_range {
-	uint64_t slab_offset;
+	uint64_t offset;
 	uint64_t nbytes;
 	union {
 		const void *from; /* WRITE */
@@ -29,9 +29,11 @@ struct sy_transport {
 	 * the transfer is proved finished. Checked against the deadline (CLOCK_BOOTTIME) between
 	 * chunks. SY_E_TRANSFER. When write returns SY_OK, the bytes are there for everyone. */
 	sy_status (*write)(struct sy_remote *remote, const struct sy_range *ranges, size_t count,
-	                   uint64_t deadline_ns, bool *ret_in_flight, sy_error *err);
+	                   uint64_t base_offset, uint64_t deadline_ns, bool *ret_in_flight,
+	                   sy_error *err);
 	sy_status (*read)(struct sy_remote *remote, const struct sy_range *ranges, size_t count,
-	                  uint64_t deadline_ns, bool *ret_in_flight, sy_error *err);
+	                  uint64_t base_offset, uint64_t deadline_ns, bool *ret_in_flight,
+	                  sy_error *err);
 	/* Lets go of the slab. Called when the last user of the remote is gone. */
 	void (*detach)(struct sy_remote *remote);
 };

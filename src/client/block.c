@@ -1,0 +1,102 @@
+#include "block.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "bytes.h"
+
+enum {
+	LARGE_BYTES = 1 << 20,       /* from here on blocks are mapped and kept */
+	STEP_BYTES = 2 << 20,        /* a huge page */
+	KEPT_COUNT = 8,
+};
+static const size_t KEPT_BYTES = 512u << 20;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	void *data;
+	size_t bytes;
+} kept[KEPT_COUNT];
+static size_t kept_bytes;
+
+static size_t rounded(size_t bytes)
+{
+	return sy_align_up(bytes, STEP_BYTES);
+}
+
+static void *map_block(size_t bytes)
+{
+	/* Mapped with room to spare, so that what is kept starts at a huge page. */
+	uint8_t *raw = mmap(NULL, bytes + STEP_BYTES, PROT_READ | PROT_WRITE,
+	                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (raw == MAP_FAILED)
+		return NULL;
+	uint8_t *data = (uint8_t *)sy_align_up((uintptr_t)raw, STEP_BYTES);
+	size_t before = (size_t)(data - raw);
+	if (before > 0)
+		munmap(raw, before);
+	munmap(data + bytes, STEP_BYTES - before);
+	madvise(data, bytes, MADV_HUGEPAGE);
+	return data;
+}
+
+/* A kept block of exactly this size: batches of a job repeat their sizes. */
+static void *take_kept(size_t bytes)
+{
+	int best = -1;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < KEPT_COUNT; i++) {
+		if (kept[i].bytes == bytes)
+			best = i;
+	}
+	void *data = NULL;
+	if (best >= 0) {
+		data = kept[best].data;
+		kept_bytes -= bytes;
+		kept[best].data = NULL;
+		kept[best].bytes = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return data;
+}
+
+static bool keep(void *data, size_t bytes)
+{
+	bool done = false;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < KEPT_COUNT && !done && kept_bytes + bytes <= KEPT_BYTES; i++) {
+		if (kept[i].data != NULL)
+			continue;
+		kept[i].data = data;
+		kept[i].bytes = bytes;
+		kept_bytes += bytes;
+		done = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return done;
+}
+
+void *sy_block_new(size_t bytes)
+{
+	if (bytes > SIZE_MAX / 4)
+		return NULL;
+	if (bytes < LARGE_BYTES)
+		return aligned_alloc(64, sy_align_up(bytes + 1, 64));
+	void *data = take_kept(rounded(bytes));
+	return data != NULL ? data : map_block(rounded(bytes));
+}
+
+void sy_block_free(void *block, size_t bytes)
+{
+	if (block == NULL)
+		return;
+	if (bytes < LARGE_BYTES)
+		free(block);
+	else if (!keep(block, rounded(bytes)))
+		munmap(block, rounded(bytes));
+}

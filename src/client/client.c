@@ -1,0 +1,103 @@
+/* Opening and closing a client. */
+#include <slabyard/client.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client_inner.h"
+#include "clock.h"
+#include "fail.h"
+#include "key.h"
+#include "open_hub.h"
+
+static const uint64_t TIMEOUT_NS = 120u * 1000000000ull;
+static const uint64_t CONTROL_TIMEOUT_NS = 30u * 1000000000ull;
+
+sy_status sy_open_hub(const struct sy_open *open, struct sy_hub **ret_hub, sy_error *err)
+{
+	char address[512];
+	const char *name_space = open->name_space != NULL ? open->name_space : "default";
+	const char *fault = sy_name_fault(name_space, strlen(name_space));
+	struct sy_hub_config config = open->hub;
+
+	if (fault != NULL)
+		return sy_fail(err, SY_E_INVALID, __func__, "the namespace: %s", fault);
+	if ((open->run_dir == NULL) == (open->directory == NULL))
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "name either the run directory or the directory's address");
+	if (open->run_dir != NULL) {
+		char *real = realpath(open->run_dir, NULL);
+
+		if (real == NULL)
+			return sy_fail(err, SY_E_SYS, __func__,
+			               "there is no run directory %s: start a cluster with slabyard up",
+			               open->run_dir);
+		size_t length = sy_format(address, sizeof address, "ipc://%s/directory.ipc", real);
+		free(real);
+		if (length >= sizeof address)
+			return sy_fail(err, SY_E_INVALID, __func__, "the run directory's path is too long");
+		config.directory = address;
+	} else {
+		config.directory = open->directory;
+	}
+	config.name_space = name_space;
+	if (config.timeout_ns == 0)
+		config.timeout_ns = TIMEOUT_NS;
+	if (config.control_timeout_ns == 0)
+		config.control_timeout_ns = CONTROL_TIMEOUT_NS;
+	return sy_hub_open(&config, ret_hub, err);
+}
+
+sy_status sy_client_open(const sy_client_options *options, sy_client **ret_client, sy_error *err)
+{
+	struct sy_open open = {
+		.run_dir = options->run_dir, .directory = options->directory,
+		.name_space = options->name_space,
+		.hub = {.timeout_ns = options->timeout_ns,
+		        .control_timeout_ns = options->control_timeout_ns},
+	};
+	sy_client *client = calloc(1, sizeof *client);
+
+	if (client == NULL)
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	client->ssd = options->ssd;
+	sy_status status = sy_open_hub(&open, &client->hub, err);
+	if (status != SY_OK) {
+		free(client);
+		return status;
+	}
+	*ret_client = client;
+	return SY_OK;
+}
+
+void sy_client_close(sy_client *client)
+{
+	if (client == NULL || !sy_hub_shut(client->hub))
+		return;
+	sy_hub_unref(client->hub);
+	free(client);
+}
+
+uint64_t sy_deadline_after(uint64_t ns)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + ns;
+}
+
+uint64_t sy_client_deadline(const sy_client *client, uint64_t deadline_ns)
+{
+	return sy_clock_deadline(deadline_ns, sy_hub_timeout_ns(client->hub));
+}
+
+uint32_t sy_client_unit_count(const sy_client *client)
+{
+	return sy_hub_unit_count(client->hub);
+}
+
+sy_status sy_key_from_text(const char *text, size_t text_bytes, sy_key *ret_key, sy_error *err)
+{
+	return sy_key_parse(text, text_bytes, &ret_key->row, &ret_key->field, &ret_key->field_bytes,
+	                    err);
+}

@@ -1,0 +1,218 @@
+/* Getting keys and columns: resolve, then copy out of the slab or keep the pins as views. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_inner.h"
+#include "clock.h"
+#include "fail.h"
+#include "result.h"
+
+/* Pinned values of one part as ranges of the slab, joined where both sides run on; inline
+ * values are copied out of the reply at once. */
+static size_t gather(const struct sy_lookup_part *part, const struct sy_items *items,
+                     const struct sy_result *result, struct sy_range *ranges)
+{
+	const struct sy_reply *reply = &part->call.op.reply;
+	size_t count = 0;
+
+	for (size_t k = 0; k < part->last - part->first; k++) {
+		const struct sy_result_item *item =
+			&result->items[items->items[part->first + k].source];
+		uint8_t *to = (uint8_t *)(uintptr_t)item->data;
+		uint64_t offset = reply->resolved.offset[k];
+
+		if (item->found == SY_FOUND_INLINE)
+			memcpy(to, reply->inline_bytes.data + offset, item->nbytes);
+		if (item->found != SY_FOUND_PINNED || item->nbytes == 0)
+			continue;
+		struct sy_range *last = count > 0 ? &ranges[count - 1] : NULL;
+		if (last != NULL && last->offset + last->nbytes == offset &&
+		    (uint8_t *)last->to + last->nbytes == to)
+			last->nbytes += item->nbytes;
+		else
+			ranges[count++] = (struct sy_range){.offset = offset, .nbytes = item->nbytes, .to = to};
+	}
+	return count;
+}
+
+static sy_status copy_part(struct sy_hub *hub, const struct sy_lookup_part *part,
+                           const struct sy_items *items, struct sy_result *result,
+                           uint64_t deadline_ns, sy_error *err)
+{
+	struct sy_range *ranges = malloc((part->last - part->first) * sizeof *ranges);
+	sy_status status = SY_OK;
+
+	if (ranges == NULL)
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	size_t count = gather(part, items, result, ranges);
+	if (count > 0 && part->call.remote == NULL)
+		status = sy_fail(err, SY_E_TRANSFER_FAILED, __func__,
+		                 "no transport reaches the slab of unit %u", part->call.unit_id);
+	else if (count > 0)
+		status = sy_hub_read(hub, part->call.remote, ranges, count, deadline_ns, err);
+	free(ranges);
+	if (status != SY_E_TRANSFER)
+		return status;
+	if (err != NULL) /* the words stay */
+		err->status = sy_clock_now_ns() >= deadline_ns ? SY_E_TIMEOUT : SY_E_TRANSFER_FAILED;
+	return sy_clock_now_ns() >= deadline_ns ? SY_E_TIMEOUT : SY_E_TRANSFER_FAILED;
+}
+
+static sy_status copy_all(struct sy_hub *hub, const struct sy_items *items,
+                          const struct sy_lookup *lookup, struct sy_result *result,
+                          uint64_t deadline_ns, sy_error *err)
+{
+	sy_status status = sy_result_layout(result, err);
+
+	for (size_t p = 0; status == SY_OK && p < lookup->part_count; p++) {
+		const struct sy_lookup_part *part = &lookup->parts[p];
+
+		status = copy_part(hub, part, items, result, deadline_ns, err);
+		if (status != SY_OK)
+			sy_items_blame(items, part->first, part->last, err);
+	}
+	return status;
+}
+
+/* Points every value into its slab and hands the pins over to the result. A unit that tells an
+ * offset outside its slab is not believed. */
+static sy_status view_all(struct sy_hub *hub, const struct sy_items *items,
+                          struct sy_lookup *lookup, struct sy_result *result, sy_error *err)
+{
+	result->holds = calloc(lookup->part_count + 1, sizeof *result->holds);
+	if (result->holds == NULL)
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	for (size_t p = 0; p < lookup->part_count; p++) {
+		struct sy_lookup_part *part = &lookup->parts[p];
+		const struct sy_resolved *in = &part->call.op.reply.resolved;
+		const struct sy_remote *remote = part->call.remote;
+
+		if (!sy_lookup_part_pinned(part))
+			continue;
+		if (remote == NULL || remote->base == NULL)
+			return sy_fail(err, SY_E_TRANSFER_FAILED, __func__,
+			               "unit %u is on another host: its values can be copied, not viewed",
+			               part->call.unit_id);
+		for (size_t k = 0; k < part->last - part->first; k++) {
+			struct sy_result_item *item =
+				&result->items[items->items[part->first + k].source];
+
+			if (item->found != SY_FOUND_PINNED)
+				continue;
+			if (in->offset[k] > remote->slab_bytes ||
+			    item->nbytes > remote->slab_bytes - in->offset[k])
+				return sy_fail(err, SY_E_PROTOCOL, __func__,
+				               "unit %u named bytes outside its slab", part->call.unit_id);
+			item->data = remote->base + in->offset[k];
+		}
+	}
+	/* Nothing fails from here on: the pins change hands. */
+	for (size_t p = 0; p < lookup->part_count; p++) {
+		struct sy_call *call = &lookup->parts[p].call;
+
+		if (!sy_lookup_part_pinned(&lookup->parts[p]))
+			continue;
+		result->holds[result->hold_count++] = (struct sy_result_hold){
+			.unit_id = call->unit_id, .name = call->op.name, .remote = call->remote,
+		};
+		call->remote = NULL;
+	}
+	if (result->hold_count > 0)
+		result->hub = sy_hub_ref(hub);
+	return SY_OK;
+}
+
+static sy_status get_items(struct sy_hub *hub, const struct sy_items *items, size_t column_count,
+                           int flags, uint64_t deadline_ns, sy_result **ret_result, sy_error *err)
+{
+	bool view = (flags & SY_GET_VIEW) != 0;
+	struct sy_lookup lookup;
+	sy_result *result = NULL;
+	sy_status status =
+		sy_lookup_run(hub, items, 1, view ? 0 : UINT32_MAX, deadline_ns, &lookup, err);
+
+	if (status != SY_OK)
+		return status;
+	status = sy_result_new(items, &lookup, column_count, &result, err);
+	if (status == SY_OK)
+		status = view ? view_all(hub, items, &lookup, result, err)
+		              : copy_all(hub, items, &lookup, result, deadline_ns, err);
+	if (!view || status != SY_OK)
+		sy_lookup_unpin(hub, &lookup);
+	if (status == SY_OK && column_count > 0)
+		status = sy_result_summarize(result, err);
+	sy_lookup_done(&lookup);
+	if (status != SY_OK)
+		sy_result_free(result);
+	else
+		*ret_result = result;
+	return status;
+}
+
+static sy_status get_keys(sy_client *client, const sy_key *keys, size_t count, int flags,
+                          uint64_t deadline_ns, sy_result **ret_result, sy_error *err)
+{
+	struct sy_items items;
+	uint64_t end_ns = sy_client_deadline(client, deadline_ns);
+	sy_status status =
+		sy_items_from_keys(keys, count, sy_hub_unit_count(client->hub), false, &items, err);
+
+	if (status != SY_OK)
+		return status;
+	status = get_items(client->hub, &items, 0, flags, end_ns, ret_result, err);
+	sy_items_done(&items);
+	return status;
+}
+
+sy_status sy_client_get(sy_client *client, const sy_key *keys, size_t count, int flags,
+                        uint64_t deadline_ns, sy_result **ret_result, sy_error *err)
+{
+	sy_status status = sy_hub_enter(client->hub, err);
+
+	if (status != SY_OK)
+		return status;
+	status = get_keys(client, keys, count, flags, deadline_ns, ret_result, err);
+	sy_hub_leave(client->hub);
+	return status;
+}
+
+static sy_status get_columns(sy_client *client, const uint64_t *rows, size_t row_count,
+                             const char *const *fields, size_t field_count, int flags,
+                             uint64_t deadline_ns, sy_result **ret_result, sy_error *err)
+{
+	struct sy_items items;
+	uint64_t end_ns = sy_client_deadline(client, deadline_ns);
+	struct sy_span *names = calloc(field_count + 1, sizeof *names);
+	sy_status status = SY_OK;
+
+	if (names == NULL)
+		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	if (status == SY_OK && field_count == 0)
+		status = sy_fail(err, SY_E_INVALID, __func__, "name at least one field");
+	if (status == SY_OK) {
+		for (size_t f = 0; f < field_count; f++)
+			names[f] = (struct sy_span){(const uint8_t *)fields[f], strlen(fields[f])};
+		status = sy_items_from_columns(rows, row_count, names, field_count,
+		                               sy_hub_unit_count(client->hub), false, &items, err);
+	}
+	free(names);
+	if (status != SY_OK)
+		return status;
+	status = get_items(client->hub, &items, field_count, flags, end_ns, ret_result, err);
+	sy_items_done(&items);
+	return status;
+}
+
+sy_status sy_client_get_columns(sy_client *client, const uint64_t *rows, size_t row_count,
+                                const char *const *fields, size_t field_count, int flags,
+                                uint64_t deadline_ns, sy_result **ret_result, sy_error *err)
+{
+	sy_status status = sy_hub_enter(client->hub, err);
+
+	if (status != SY_OK)
+		return status;
+	status = get_columns(client, rows, row_count, fields, field_count, flags, deadline_ns,
+	                     ret_result, err);
+	sy_hub_leave(client->hub);
+	return status;
+}

@@ -1,0 +1,81 @@
+/* What hub.c (life), hub_run.c (operations), hub_keep.c (timers) and link.c (one unit) share. */
+#ifndef SY_HUB_INNER_H
+#define SY_HUB_INNER_H
+
+#include <pthread.h>
+
+#include "control.h"
+#include "hub.h"
+
+/* One unit as this hub talks to it. Guarded by hub->lock, except while `connecting`: then the
+ * connecting thread alone touches what it makes, and puts it in place under the lock. */
+struct sy_link {
+	struct sy_hub *hub;
+	uint32_t unit_id;
+	struct sy_machine *machine;
+	struct sy_control_client *control; /* NULL: not connected */
+	struct sy_remote *remote;          /* NULL: no slab within reach */
+	int local_fd;                      /* -1: none */
+	bool connect_due, connecting;
+	uint64_t tried_incarnation;        /* of the directory's list, at the last connect */
+	sy_error failure;                  /* of the last connect that failed */
+	struct sy_call *calls;             /* those that have not ended */
+};
+
+/* A caller in sy_hub_run. */
+struct sy_waiter {
+	pthread_cond_t wake;
+	bool awake;              /* something happened that it should look at */
+	size_t pending;          /* calls that have not ended */
+	struct sy_call *writes;  /* calls whose region waits to be written */
+	struct sy_waiter *prev, *next;
+};
+
+struct sy_hub {
+	pthread_mutex_t lock;
+	uint32_t refs;           /* the client object and each view */
+	bool closed, stopping;
+	uint32_t running;        /* public calls under way */
+	pthread_cond_t idle;     /* running fell to 0 */
+	uint32_t fork_count;
+	struct sy_hub_config config;
+	char name_space[SY_FIELD_MAX_BYTES + 1];
+	struct sy_identity identity;
+
+	struct sy_dir_client *directory;
+	struct sy_control_context *context;
+	uint32_t unit_count;     /* N */
+	struct sy_unit_info *units; /* N, as the directory said last */
+	struct sy_link **links;  /* N, made at first use */
+
+	int epoll_fd, wake_fd;   /* wake_fd ends the leader's sleep */
+	struct sy_waiter *leader, *waiters;
+	struct sy_scratch scratch; /* for decoding, under the lock */
+
+	pthread_t keeper;
+	pthread_cond_t keeper_wake;
+	uint64_t keeper_wakes_ns; /* when it will look again by itself */
+};
+
+/* link.c. All with hub->lock held. */
+struct sy_link *sy_link_get(struct sy_hub *hub, uint32_t unit_id); /* NULL: out of memory */
+void sy_link_free(struct sy_link *link);
+/* Sends, completes and receives until there is nothing to do at once; wakes whom it concerns. */
+void sy_link_pump(struct sy_link *link, uint64_t now_ns);
+/* Drops the lock while it connects; one thread at a time does, others go on. */
+void sy_link_connect(struct sy_link *link, uint64_t deadline_ns);
+/* What its descriptor in the epoll set reported. */
+void sy_link_ready(struct sy_link *link, bool local_socket);
+void sy_link_bye(struct sy_link *link);
+
+/* hub_run.c, lock held. */
+void sy_waiter_wake(struct sy_hub *hub, struct sy_waiter *waiter);
+/* Sleeps in epoll until a message, a wake-up or the instant; then serves what came. */
+void sy_hub_lead(struct sy_hub *hub, uint64_t until_ns);
+
+/* hub_keep.c */
+void *sy_hub_keeper(void *hub);
+/* The keeper looks again no later than this instant. Lock held. */
+void sy_hub_keep_by(struct sy_hub *hub, uint64_t instant_ns);
+
+#endif

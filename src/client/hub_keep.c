@@ -1,0 +1,76 @@
+/* The keeper: the timers of all links, and the sockets while nobody waits on them. */
+#include "clock.h"
+#include "guard.h"
+#include "hub_inner.h"
+
+#include <time.h>
+
+static const uint64_t LOOK_AGAIN_NS = 1000 * 1000 * 1000;
+static const uint64_t CONNECT_LIMIT_NS = 1000 * 1000 * 1000;
+
+void sy_hub_keep_by(struct sy_hub *hub, uint64_t instant_ns)
+{
+	if (instant_ns >= hub->keeper_wakes_ns)
+		return;
+	hub->keeper_wakes_ns = instant_ns;
+	pthread_cond_signal(&hub->keeper_wake);
+}
+
+static void sleep_until(struct sy_hub *hub, uint64_t now_ns)
+{
+	struct timespec at;
+	uint64_t wait_ns = hub->keeper_wakes_ns > now_ns ? hub->keeper_wakes_ns - now_ns : 0;
+
+	if (wait_ns == 0)
+		return;
+	/* The condition waits on CLOCK_MONOTONIC, which stands still while the host sleeps; an
+	 * early or late look does no harm. */
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	uint64_t end_ns = (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec + wait_ns;
+	at.tv_sec = (time_t)(end_ns / 1000000000u);
+	at.tv_nsec = (long)(end_ns % 1000000000u);
+	pthread_cond_timedwait(&hub->keeper_wake, &hub->lock, &at);
+}
+
+/* Ticks every link that is due, connects for notices where no caller will. */
+static void look(struct sy_hub *hub)
+{
+	hub->keeper_wakes_ns = sy_clock_now_ns() + LOOK_AGAIN_NS;
+	for (uint32_t i = 0; i < hub->unit_count; i++) {
+		struct sy_link *link = hub->links[i];
+
+		if (link == NULL)
+			continue;
+		uint64_t now_ns = sy_clock_now_ns();
+		if (sy_machine_deadline(link->machine) <= now_ns)
+			sy_machine_tick(link->machine, now_ns);
+		sy_link_pump(link, now_ns);
+		if (link->connect_due && !link->connecting && link->calls == NULL)
+			sy_link_connect(link, now_ns + CONNECT_LIMIT_NS);
+	}
+	/* Descriptors that only epoll tells of: the end of a unit's local socket. */
+	if (hub->leader == NULL)
+		sy_hub_lead(hub, 0);
+	if (hub->config.tick != NULL) {
+		pthread_mutex_unlock(&hub->lock);
+		hub->config.tick(hub->config.tick_context, sy_clock_now_ns());
+		pthread_mutex_lock(&hub->lock);
+	}
+}
+
+void *sy_hub_keeper(void *argument)
+{
+	struct sy_hub *hub = argument;
+
+	pthread_mutex_lock(&hub->lock);
+	while (!hub->stopping) {
+		uint64_t now_ns = sy_clock_now_ns();
+
+		if (hub->keeper_wakes_ns > now_ns)
+			sleep_until(hub, now_ns);
+		if (!hub->stopping && hub->keeper_wakes_ns <= sy_clock_now_ns())
+			look(hub);
+	}
+	pthread_mutex_unlock(&hub->lock);
+	return NULL;
+}

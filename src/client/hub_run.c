@@ -1,0 +1,307 @@
+/* Operations: started under the lock, written outside it, waited for by turns. */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "fail.h"
+#include "guard.h"
+#include "hub_inner.h"
+
+enum {
+	READY_MAX = 64,           /* descriptors served a turn */
+	LONGEST_SLEEP_MS = 60000, /* a wait is bounded even where nothing is due */
+};
+
+static const uint64_t ASK_AGAIN_NS = 20 * 1000 * 1000;
+
+void sy_waiter_wake(struct sy_hub *hub, struct sy_waiter *waiter)
+{
+	uint64_t one = 1;
+
+	if (waiter->awake)
+		return;
+	waiter->awake = true;
+	if (waiter == hub->leader)
+		(void)!write(hub->wake_fd, &one, sizeof one);
+	else
+		pthread_cond_signal(&waiter->wake);
+}
+
+static void serve_ready(struct sy_hub *hub, const struct epoll_event *events, int count)
+{
+	uint64_t drained;
+
+	for (int i = 0; i < count; i++) {
+		uint64_t tag = events[i].data.u64;
+
+		if (tag == 0)
+			(void)!read(hub->wake_fd, &drained, sizeof drained);
+		else if (hub->links[(tag >> 1) - 1] != NULL)
+			sy_link_ready(hub->links[(tag >> 1) - 1], (tag & 1) != 0);
+	}
+}
+
+void sy_hub_lead(struct sy_hub *hub, uint64_t until_ns)
+{
+	struct epoll_event events[READY_MAX];
+	int wait_ms = sy_clock_poll_ms(sy_clock_now_ns(), until_ns);
+
+	pthread_mutex_unlock(&hub->lock);
+	int count = epoll_wait(hub->epoll_fd, events, READY_MAX, wait_ms);
+	pthread_mutex_lock(&hub->lock);
+	serve_ready(hub, events, count < 0 ? 0 : count);
+}
+
+/* Until something happens that this caller should look at. */
+static void wait_turn(struct sy_hub *hub, struct sy_waiter *me)
+{
+	if (me->awake)
+		return;
+	if (hub->leader == NULL) {
+		hub->leader = me;
+		sy_hub_lead(hub, UINT64_MAX);
+		hub->leader = NULL;
+	} else {
+		pthread_cond_wait(&me->wake, &hub->lock);
+	}
+}
+
+/* Somebody must read the sockets when the leader has what it came for. */
+static void hand_over(struct sy_hub *hub)
+{
+	if (hub->leader == NULL && hub->waiters != NULL)
+		sy_waiter_wake(hub, hub->waiters);
+}
+
+static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
+{
+	struct sy_call *call = me->writes;
+	bool in_flight = false;
+	sy_status status = SY_E_TRANSFER;
+
+	if (call == NULL)
+		return false;
+	me->writes = call->next_write;
+	pthread_mutex_unlock(&hub->lock);
+
+	struct sy_remote *remote = call->remote_now;
+	if (remote != NULL && remote->incarnation == call->op.incarnation) {
+		/* The ranges' offsets are of the blob; the region is known only now. */
+		if (hub->config.lock != NULL)
+			hub->config.lock(hub->config.lock_context);
+		status = remote->transport->write(remote, call->ranges, call->range_count,
+		                                  call->op.outcome.offset, call->op.deadline_ns,
+		                                  &in_flight, &call->error);
+		if (hub->config.unlock != NULL)
+			hub->config.unlock(hub->config.lock_context);
+	}
+	sy_remote_unref(remote);
+
+	pthread_mutex_lock(&hub->lock);
+	uint64_t now_ns = sy_clock_now_ns();
+	sy_machine_written(call->link->machine, &call->op, status == SY_OK, in_flight, now_ns);
+	sy_link_pump(call->link, now_ns);
+	return true;
+}
+
+static bool connect_one(struct sy_hub *hub, struct sy_call *const *calls, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct sy_link *link = calls[i]->link;
+
+		if (!calls[i]->done && link->connect_due && !link->connecting) {
+			sy_link_connect(link, calls[i]->op.deadline_ns);
+			return true;
+		}
+	}
+	(void)hub;
+	return false;
+}
+
+static void start(struct sy_hub *hub, struct sy_call *call, struct sy_waiter *me)
+{
+	uint64_t now_ns = sy_clock_now_ns();
+
+	call->waiter = me;
+	call->done = call->found_dead = false;
+	call->op.owner = call;
+	call->link = sy_link_get(hub, call->unit_id);
+	if (call->link == NULL) {
+		call->done = true;
+		call->op.end = SY_OP_END_NONE;
+		return;
+	}
+	me->pending++;
+	call->next_on_link = call->link->calls;
+	call->link->calls = call;
+	sy_machine_start(call->link->machine, &call->op, now_ns);
+	sy_link_pump(call->link, now_ns);
+}
+
+static void enter(struct sy_hub *hub, struct sy_waiter *me)
+{
+	pthread_cond_init(&me->wake, NULL);
+	me->next = hub->waiters;
+	if (me->next != NULL)
+		me->next->prev = me;
+	hub->waiters = me;
+}
+
+static void leave(struct sy_hub *hub, struct sy_waiter *me)
+{
+	if (me->prev != NULL)
+		me->prev->next = me->next;
+	else
+		hub->waiters = me->next;
+	if (me->next != NULL)
+		me->next->prev = me->prev;
+	hand_over(hub);
+	pthread_cond_destroy(&me->wake);
+}
+
+/* One round: starts what is not done and waits for all of it. */
+static void run_round(struct sy_hub *hub, struct sy_call *const *calls, size_t count)
+{
+	struct sy_waiter me = {0};
+
+	pthread_mutex_lock(&hub->lock);
+	enter(hub, &me);
+	for (size_t i = 0; i < count; i++) {
+		if (!calls[i]->settled)
+			start(hub, calls[i], &me);
+	}
+	while (me.pending > 0) {
+		me.awake = false;
+		if (write_one(hub, &me) || connect_one(hub, calls, count) || me.pending == 0)
+			continue;
+		wait_turn(hub, &me);
+	}
+	leave(hub, &me);
+	pthread_mutex_unlock(&hub->lock);
+}
+
+/* Kinds that change nothing on the unit, or nothing twice: a fresh request is as good. */
+static bool may_start_anew(enum sy_op_kind kind)
+{
+	return kind != SY_OP_KIND_PUT && kind != SY_OP_KIND_PUT_INLINE && kind != SY_OP_KIND_COMMIT;
+}
+
+static void fill_error(struct sy_call *call, sy_status status)
+{
+	const struct sy_machine_op *op = &call->op;
+	const char *why = op->reason[0] != 0 ? op->reason : "no answer";
+
+	if (status == SY_E_UNIT_FULL) {
+		sy_fail_full(&call->error, "unit", sy_resource_name(op->outcome.resource),
+		             op->outcome.need, op->outcome.free, op->outcome.hole);
+		return;
+	}
+	if (op->end == SY_OP_END_WRITE && call->error.status != SY_OK)
+		return; /* the transport's own words */
+	if (op->end == SY_OP_END_SESSION)
+		why = call->found_dead ? "the unit is dead" : "the unit ended the session";
+	if (op->end == SY_OP_END_TIMEOUT)
+		why = op->was_busy ? "the unit stayed busy until the deadline"
+		                   : "the unit did not answer by the deadline";
+	sy_fail(&call->error, status, __func__, "unit %u: %s", call->unit_id, why);
+	call->error.in_flight = op->in_flight;
+	if (op->was_busy)
+		call->error.reason = sy_busy_name(op->outcome.busy);
+}
+
+/* Decides what an ended call means; false: it is to be started anew. */
+static bool settle(struct sy_hub *hub, struct sy_call *call)
+{
+	enum sy_directory_says says = SY_DIRECTORY_SILENT;
+	enum sy_op_end end = call->found_dead ? SY_OP_END_SESSION : call->op.end;
+	uint64_t incarnation = call->op.incarnation;
+
+	call->settled = true;
+	if (call->link == NULL) {
+		call->status = sy_fail(&call->error, SY_E_SYS, __func__, "out of memory");
+		return true;
+	}
+	call->op.end = end;
+	if (end == SY_OP_END_SESSION) {
+		if (call->found_dead)
+			incarnation = call->link->tried_incarnation;
+		says = sy_hub_ask(hub, call->unit_id, incarnation, call->op.deadline_ns);
+		if (says == SY_DIRECTORY_ALIVE && may_start_anew(call->op.kind) &&
+		    sy_clock_now_ns() + ASK_AGAIN_NS < call->op.deadline_ns) {
+			call->settled = false;
+			return false;
+		}
+	}
+	call->found_dead = says == SY_DIRECTORY_DEAD;
+	call->status = sy_verdict(call->op.kind, end, says);
+	if (call->status != SY_OK)
+		fill_error(call, call->status);
+	return true;
+}
+
+void sy_hub_run(struct sy_hub *hub, struct sy_call *const *calls, size_t count)
+{
+	bool again = count > 0;
+
+	for (size_t i = 0; i < count; i++)
+		calls[i]->settled = false;
+	/* Each further round has at least one call whose deadline lies ahead. */
+	while (again) {
+		run_round(hub, calls, count);
+		again = false;
+		for (size_t i = 0; i < count; i++) {
+			if (!calls[i]->settled && !settle(hub, calls[i]))
+				again = true;
+		}
+	}
+}
+
+void sy_call_done(struct sy_call *call)
+{
+	sy_buf_free(&call->op.result);
+	sy_remote_unref(call->remote);
+	call->remote = NULL;
+}
+
+sy_status sy_hub_read(struct sy_hub *hub, struct sy_remote *remote, const struct sy_range *ranges,
+                      size_t count, uint64_t deadline_ns, sy_error *err)
+{
+	bool in_flight = false;
+
+	if (hub->config.lock != NULL)
+		hub->config.lock(hub->config.lock_context);
+	sy_status status = remote->transport->read(remote, ranges, count, 0, deadline_ns,
+	                                            &in_flight, err);
+	if (hub->config.unlock != NULL)
+		hub->config.unlock(hub->config.lock_context);
+	if (status != SY_OK && err != NULL)
+		err->in_flight = in_flight;
+	return status;
+}
+
+void sy_error_copy(sy_error *to, const sy_error *from)
+{
+	if (to == NULL)
+		return;
+	uint32_t *indexes = to->indexes;
+	size_t capacity = to->index_capacity;
+
+	*to = *from;
+	to->indexes = indexes;
+	to->index_capacity = capacity;
+	to->index_count = 0;
+}
+
+int sy_status_severity(sy_status status)
+{
+	static const sy_status ORDER[] = {SY_E_FATAL,     SY_E_INVALID, SY_E_LOST,
+	                                  SY_E_UNIT_FULL, SY_E_TIMEOUT, SY_E_TRANSFER_FAILED};
+	const int known = (int)(sizeof ORDER / sizeof ORDER[0]);
+
+	for (int i = 0; i < known; i++) {
+		if (ORDER[i] == status)
+			return i;
+	}
+	return known;
+}

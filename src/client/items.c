@@ -1,0 +1,323 @@
+#include "items.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fail.h"
+#include "key.h"
+
+/* A field as it stands in the call, and the number it gets once all are sorted. */
+struct name {
+	struct sy_span text;
+	uint32_t first; /* where it was met first */
+	uint32_t rank;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct name *x = a, *y = b;
+	size_t bytes = x->text.bytes < y->text.bytes ? x->text.bytes : y->text.bytes;
+	int order = memcmp(x->text.data, y->text.data, bytes);
+
+	if (order != 0)
+		return order;
+	return (x->text.bytes > y->text.bytes) - (x->text.bytes < y->text.bytes);
+}
+
+static sy_status check_name(struct sy_span name, size_t index, sy_error *err)
+{
+	const char *fault = sy_name_fault(name.data, name.bytes);
+
+	if (fault == NULL)
+		return SY_OK;
+	return sy_fail(err, SY_E_INVALID, "field", "field name %zu: %s", index, fault);
+}
+
+/* Distinct names, open addressing over power-of-two slots; ids in order of first sight. */
+struct names {
+	struct name *list;
+	uint32_t count, capacity;
+	uint32_t *slots; /* id + 1 */
+	uint32_t slot_count;
+};
+
+static uint64_t hash_name(struct sy_span name)
+{
+	uint64_t hash = name.bytes;
+
+	for (size_t i = 0; i < name.bytes; i++)
+		hash = (hash ^ name.data[i]) * 0x100000001b3u;
+	return sy_mix64(hash);
+}
+
+static bool names_grow(struct names *names)
+{
+	uint32_t slot_count = names->slot_count == 0 ? 64 : names->slot_count * 2;
+	uint32_t *slots = calloc(slot_count, sizeof *slots);
+	struct name *list = realloc(names->list, slot_count / 2 * sizeof *list);
+
+	if (list != NULL)
+		names->list = list;
+	if (slots == NULL || list == NULL) {
+		free(slots);
+		return false;
+	}
+	for (uint32_t id = 0; id < names->count; id++) {
+		uint32_t at = (uint32_t)hash_name(list[id].text) & (slot_count - 1);
+
+		while (slots[at] != 0)
+			at = (at + 1) & (slot_count - 1);
+		slots[at] = id + 1;
+	}
+	free(names->slots);
+	names->slots = slots;
+	names->slot_count = slot_count;
+	names->capacity = slot_count / 2;
+	return true;
+}
+
+/* The id of a name, new or known; UINT32_MAX: out of memory. */
+static uint32_t names_id(struct names *names, struct sy_span text, uint32_t first)
+{
+	if (names->count == names->capacity && !names_grow(names))
+		return UINT32_MAX;
+
+	uint32_t at = (uint32_t)hash_name(text) & (names->slot_count - 1);
+	for (; names->slots[at] != 0; at = (at + 1) & (names->slot_count - 1)) {
+		if (sy_span_equal(names->list[names->slots[at] - 1].text, text))
+			return names->slots[at] - 1;
+	}
+	names->list[names->count] = (struct name){.text = text, .first = first};
+	names->slots[at] = ++names->count;
+	return names->count - 1;
+}
+
+/* Sorts the names into ret->fields; the result maps an id to its place there. */
+static uint32_t *sort_names(struct names *names, struct sy_items *ret)
+{
+	uint32_t *place = calloc(names->count + 1, sizeof *place);
+
+	ret->fields = calloc(names->count + 1, sizeof *ret->fields);
+	if (place == NULL || ret->fields == NULL) {
+		free(place);
+		return NULL;
+	}
+	for (uint32_t id = 0; id < names->count; id++)
+		names->list[id].rank = id;
+	qsort(names->list, names->count, sizeof *names->list, compare_names);
+	for (uint32_t i = 0; i < names->count; i++) {
+		place[names->list[i].rank] = i;
+		ret->fields[i] = names->list[i].text;
+	}
+	ret->field_count = names->count;
+	return place;
+}
+
+/* qsort has no context argument that all libcs agree on, so the unit leads the sort key. */
+struct sortable {
+	uint32_t unit, field;
+	uint64_t row;
+	uint32_t source;
+};
+
+static int compare_items(const void *a, const void *b)
+{
+	const struct sortable *x = a, *y = b;
+
+	if (x->unit != y->unit)
+		return x->unit < y->unit ? -1 : 1;
+	if (x->row != y->row)
+		return x->row < y->row ? -1 : 1;
+	if (x->field != y->field)
+		return x->field < y->field ? -1 : 1;
+	return (x->source > y->source) - (x->source < y->source);
+}
+
+static bool sort_items(struct sy_items *ret)
+{
+	struct sortable *sorted = malloc((ret->count + 1) * sizeof *sorted);
+	bool in_order = true;
+
+	if (sorted == NULL)
+		return false;
+	for (size_t i = 0; i < ret->count; i++) {
+		const struct sy_item *item = &ret->items[i];
+
+		sorted[i] = (struct sortable){(uint32_t)(item->row % ret->unit_count), item->field,
+		                              item->row, item->source};
+		in_order = in_order && (i == 0 || compare_items(&sorted[i - 1], &sorted[i]) < 0);
+	}
+	if (!in_order)
+		qsort(sorted, ret->count, sizeof *sorted, compare_items);
+	for (size_t i = 0; i < ret->count; i++)
+		ret->items[i] = (struct sy_item){sorted[i].row, sorted[i].field, sorted[i].source};
+	free(sorted);
+	return true;
+}
+
+static sy_status check_unique(const struct sy_items *items, sy_error *err)
+{
+	for (size_t i = 1; i < items->count; i++) {
+		const struct sy_item *a = &items->items[i - 1], *b = &items->items[i];
+
+		if (a->row == b->row && a->field == b->field)
+			return sy_fail(err, SY_E_INVALID, "put", "key %llu@%.*s comes twice",
+			               (unsigned long long)b->row, (int)items->fields[b->field].bytes,
+			               (const char *)items->fields[b->field].data);
+	}
+	return SY_OK;
+}
+
+void sy_items_done(struct sy_items *items)
+{
+	free(items->items);
+	free(items->fields);
+	*items = (struct sy_items){0};
+}
+
+static sy_status finish(struct sy_items *items, bool unique, struct sy_items *ret, sy_error *err)
+{
+	sy_status status = SY_OK;
+
+	if (!sort_items(items))
+		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	if (status == SY_OK && unique)
+		status = check_unique(items, err);
+	if (status != SY_OK)
+		sy_items_done(items);
+	else
+		*ret = *items;
+	return status;
+}
+
+static sy_status number_keys(const sy_key *keys, size_t count, struct names *names,
+                             struct sy_items *items, sy_error *err)
+{
+	struct sy_span last = {0};
+	uint32_t last_id = UINT32_MAX;
+
+	for (size_t i = 0; i < count; i++) {
+		struct sy_span text = {(const uint8_t *)keys[i].field, keys[i].field_bytes};
+
+		/* Callers hand over one field for many rows: most names are the one before. */
+		if (last_id == UINT32_MAX || text.data != last.data || text.bytes != last.bytes) {
+			sy_status status = check_name(text, i, err);
+
+			if (status != SY_OK)
+				return status;
+			last_id = names_id(names, text, (uint32_t)i);
+			last = text;
+			if (last_id == UINT32_MAX)
+				return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+		}
+		items->items[i] = (struct sy_item){keys[i].row, last_id, (uint32_t)i};
+	}
+	return SY_OK;
+}
+
+sy_status sy_items_from_keys(const sy_key *keys, size_t count, uint32_t unit_count, bool unique,
+                             struct sy_items *ret_items, sy_error *err)
+{
+	struct sy_items items = {.count = count, .unit_count = unit_count, .sources_per_index = 1};
+	struct names names = {0};
+	uint32_t *place = NULL;
+
+	if (count >= UINT32_MAX)
+		return sy_fail(err, SY_E_INVALID, __func__, "%zu keys in one call are too many", count);
+	items.items = malloc((count + 1) * sizeof *items.items);
+	sy_status status = items.items != NULL
+		? number_keys(keys, count, &names, &items, err)
+		: sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	if (status == SY_OK) {
+		place = sort_names(&names, &items);
+		if (place == NULL)
+			status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	}
+	free(names.list);
+	free(names.slots);
+	if (status != SY_OK) {
+		sy_items_done(&items);
+		return status;
+	}
+	for (size_t i = 0; i < count; i++)
+		items.items[i].field = place[items.items[i].field];
+	free(place);
+	return finish(&items, unique, ret_items, err);
+}
+
+static sy_status number_fields(const struct sy_span *fields, size_t field_count, bool unique,
+                               uint32_t *ids, struct names *names, sy_error *err)
+{
+	for (size_t i = 0; i < field_count; i++) {
+		sy_status status = check_name(fields[i], i, err);
+
+		if (status != SY_OK)
+			return status;
+		ids[i] = names_id(names, fields[i], (uint32_t)i);
+		if (ids[i] == UINT32_MAX)
+			return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+		if (unique && names->list[ids[i]].first != i)
+			return sy_fail(err, SY_E_INVALID, __func__, "field %.*s comes twice",
+			               (int)fields[i].bytes, (const char *)fields[i].data);
+	}
+	return SY_OK;
+}
+
+sy_status sy_items_from_columns(const uint64_t *rows, size_t row_count,
+                                const struct sy_span *fields, size_t field_count,
+                                uint32_t unit_count, bool unique, struct sy_items *ret_items,
+                                sy_error *err)
+{
+	struct sy_items items = {.unit_count = unit_count,
+	                         .sources_per_index = (uint32_t)field_count};
+	struct names names = {0};
+	uint32_t *place = NULL;
+
+	if (field_count > UINT16_MAX || row_count >= UINT32_MAX / (field_count + 1))
+		return sy_fail(err, SY_E_INVALID, __func__, "%zu rows by %zu fields are too many",
+		               row_count, field_count);
+	items.count = row_count * field_count;
+	items.items = malloc((items.count + 1) * sizeof *items.items);
+	uint32_t *ids = calloc(field_count + 1, sizeof *ids);
+	sy_status status = items.items != NULL && ids != NULL
+		? number_fields(fields, field_count, unique, ids, &names, err)
+		: sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	if (status == SY_OK) {
+		place = sort_names(&names, &items);
+		if (place == NULL)
+			status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	}
+	for (size_t r = 0, i = 0; status == SY_OK && r < row_count; r++) {
+		for (size_t f = 0; f < field_count; f++, i++)
+			items.items[i] = (struct sy_item){rows[r], place[ids[f]], (uint32_t)i};
+	}
+	free(place);
+	free(ids);
+	free(names.list);
+	free(names.slots);
+	if (status != SY_OK) {
+		sy_items_done(&items);
+		return status;
+	}
+	return finish(&items, unique, ret_items, err);
+}
+
+void sy_items_blame(const struct sy_items *items, size_t first, size_t last, sy_error *err)
+{
+	uint32_t before = UINT32_MAX;
+
+	if (err == NULL)
+		return;
+	for (size_t i = first; i < last; i++) {
+		uint32_t index =
+			items->index_base + items->items[i].source / items->sources_per_index;
+
+		/* The columns of one row stand side by side here. */
+		if (index == before)
+			continue;
+		before = index;
+		if (err->index_count < err->index_capacity)
+			err->indexes[err->index_count] = index;
+		err->index_count++;
+	}
+}

@@ -1,0 +1,281 @@
+/* One unit: its machine, its control socket, its local socket, its slab. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "fail.h"
+#include "guard.h"
+#include "hub_inner.h"
+#include "local.h"
+
+enum { BYE_LINGER_MS = 200 };
+
+/* What epoll gives back: the unit's number and which of its two descriptors. */
+static uint64_t tag(const struct sy_link *link, bool local_socket)
+{
+	return ((uint64_t)link->unit_id + 1) << 1 | (local_socket ? 1 : 0);
+}
+
+static void watch(struct sy_link *link, int fd, bool local_socket)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = tag(link, local_socket)};
+
+	epoll_ctl(link->hub->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void unwatch(struct sy_link *link, int fd)
+{
+	epoll_ctl(link->hub->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+struct sy_link *sy_link_get(struct sy_hub *hub, uint32_t unit_id)
+{
+	SY_ASSERT(unit_id < hub->unit_count);
+	if (hub->links[unit_id] != NULL)
+		return hub->links[unit_id];
+
+	struct sy_link *link = calloc(1, sizeof *link);
+	struct sy_machine_config config = {
+		.unit_id = unit_id,
+		.slot_count = hub->unit_count,
+		.identity = hub->identity,
+		.ns = {(const uint8_t *)hub->name_space, strlen(hub->name_space)},
+		.control_timeout_ns = hub->config.control_timeout_ns,
+	};
+
+	if (link == NULL)
+		return NULL;
+	link->machine = sy_machine_new(&config);
+	if (link->machine == NULL) {
+		free(link);
+		return NULL;
+	}
+	link->hub = hub;
+	link->unit_id = unit_id;
+	link->local_fd = -1;
+	hub->links[unit_id] = link;
+	return link;
+}
+
+static void drop_connection(struct sy_link *link, int linger_ms)
+{
+	if (link->local_fd >= 0) {
+		unwatch(link, link->local_fd);
+		sy_local_close(link->local_fd);
+		link->local_fd = -1;
+	}
+	if (link->control != NULL) {
+		unwatch(link, sy_control_client_fd(link->control));
+		sy_control_client_close(link->control, linger_ms);
+		link->control = NULL;
+	}
+	sy_remote_unref(link->remote);
+	link->remote = NULL;
+}
+
+void sy_link_free(struct sy_link *link)
+{
+	if (link == NULL)
+		return;
+	drop_connection(link, 0);
+	sy_machine_free(link->machine);
+	free(link);
+}
+
+/* Every notice was executed, or time is up: after this the unit frees all that we held. */
+void sy_link_bye(struct sy_link *link)
+{
+	if (link->local_fd >= 0)
+		sy_local_bye(link->local_fd, sy_machine_last_notice(link->machine));
+	drop_connection(link, BYE_LINGER_MS);
+}
+
+static void call_ended(struct sy_link *link, struct sy_call *call)
+{
+	struct sy_call **at = &link->calls;
+
+	while (*at != call)
+		at = &(*at)->next_on_link;
+	*at = call->next_on_link;
+	call->done = true;
+	if (call->op.end == SY_OP_END_OK && link->remote != NULL &&
+	    link->remote->incarnation == call->op.incarnation)
+		call->remote = sy_remote_ref(link->remote);
+	call->waiter->pending--;
+	sy_waiter_wake(link->hub, call->waiter);
+}
+
+static void write_due(struct sy_link *link, struct sy_call *call)
+{
+	call->remote_now = link->remote != NULL ? sy_remote_ref(link->remote) : NULL;
+	call->next_write = call->waiter->writes;
+	call->waiter->writes = call;
+	sy_waiter_wake(link->hub, call->waiter);
+}
+
+static void connect_due(struct sy_link *link)
+{
+	link->connect_due = true;
+	for (struct sy_waiter *w = link->hub->waiters; w != NULL; w = w->next)
+		sy_waiter_wake(link->hub, w);
+	sy_hub_keep_by(link->hub, 0);
+}
+
+static bool drain(struct sy_link *link, uint64_t now_ns)
+{
+	const void *message;
+	size_t bytes;
+	bool any = false;
+
+	while (link->control != NULL &&
+	       sy_control_client_receive(link->control, &message, &bytes)) {
+		link->hub->scratch.used = 0;
+		sy_machine_receive(link->machine, message, bytes, &link->hub->scratch, now_ns);
+		any = true;
+	}
+	return any;
+}
+
+void sy_link_pump(struct sy_link *link, uint64_t now_ns)
+{
+	struct sy_machine_effect effect;
+
+	do {
+		while (sy_machine_next(link->machine, &effect, now_ns)) {
+			switch (effect.kind) {
+			case SY_MACHINE_SEND:
+				if (link->control != NULL)
+					sy_control_client_send(link->control, effect.message, effect.bytes);
+				break;
+			case SY_MACHINE_WRITE:
+				write_due(link, effect.op->owner);
+				break;
+			case SY_MACHINE_DONE:
+				call_ended(link, effect.op->owner);
+				break;
+			case SY_MACHINE_CONNECT:
+				connect_due(link);
+				break;
+			}
+		}
+	} while (drain(link, now_ns));
+	sy_hub_keep_by(link->hub, sy_machine_deadline(link->machine));
+}
+
+void sy_link_ready(struct sy_link *link, bool local_socket)
+{
+	uint64_t now_ns = sy_clock_now_ns();
+
+	if (local_socket && link->local_fd >= 0) {
+		/* A unit says nothing on this socket after its welcome: this is its end. */
+		drain(link, now_ns); /* replies it sent before its end still count */
+		drop_connection(link, 0);
+		sy_machine_disconnected(link->machine, now_ns);
+	}
+	sy_link_pump(link, now_ns);
+}
+
+/* The slot's unit is dead by the directory: what waits for it waits in vain. */
+static void fail_waiting(struct sy_link *link, uint64_t now_ns)
+{
+	struct sy_call *next;
+
+	for (struct sy_call *call = link->calls; call != NULL; call = next) {
+		next = call->next_on_link;
+		if (call->op.stage == SY_OP_STAGE_WRITING)
+			continue;
+		call->found_dead = true;
+		sy_machine_cancel(link->machine, &call->op, now_ns);
+	}
+}
+
+/* What one connect makes, outside the lock. */
+struct connection {
+	struct sy_local_welcome welcome;
+	int local_fd;
+	struct sy_remote *remote;
+	struct sy_control_client *control;
+};
+
+static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint64_t deadline_ns,
+                      struct connection *made, sy_error *err)
+{
+	int slab_fd = -1;
+	sy_status status = sy_local_connect(info->local_path, deadline_ns, &made->welcome,
+	                                    &made->local_fd, &slab_fd, err);
+
+	if (status != SY_OK)
+		return status;
+	if (made->welcome.unit_id != info->unit_id) {
+		close(slab_fd);
+		sy_local_close(made->local_fd);
+		return sy_fail(err, SY_E_PROTOCOL, __func__, "the socket of unit %u belongs to unit %u",
+		               info->unit_id, made->welcome.unit_id);
+	}
+	status = sy_shm_attach(slab_fd, made->welcome.slab_bytes, made->welcome.incarnation, deadline_ns,
+	                       &made->remote, err);
+	if (status == SY_OK) {
+		status = sy_control_client_open(hub->context, info->ipc_address, &made->control, err);
+		if (status != SY_OK)
+			sy_remote_unref(made->remote);
+	}
+	if (status != SY_OK)
+		sy_local_close(made->local_fd);
+	return status;
+}
+
+static void put_in_place(struct sy_link *link, const struct connection *made)
+{
+	drop_connection(link, 0);
+	link->local_fd = made->local_fd;
+	link->remote = made->remote;
+	link->control = made->control;
+	watch(link, link->local_fd, true);
+	watch(link, sy_control_client_fd(link->control), false);
+	sy_machine_connected(link->machine, made->welcome.token, made->welcome.incarnation,
+	                     sy_clock_now_ns());
+}
+
+void sy_link_connect(struct sy_link *link, uint64_t deadline_ns)
+{
+	struct sy_hub *hub = link->hub;
+	struct sy_unit_info info = hub->units[link->unit_id];
+	struct connection made = {.local_fd = -1};
+	bool listed = info.state != SY_UNIT_NONE && info.state != SY_UNIT_DEAD;
+	sy_error err = {0};
+	sy_status status = SY_E_SYS;
+
+	link->connect_due = false;
+	link->connecting = true;
+	pthread_mutex_unlock(&hub->lock);
+	if (listed)
+		status = make(hub, &info, deadline_ns, &made, &err);
+	if (status != SY_OK) {
+		/* The list may be old: the unit may be dead, or another one may be in its place. */
+		sy_hub_refresh(hub, deadline_ns, NULL);
+		pthread_mutex_lock(&hub->lock);
+		struct sy_unit_info now = hub->units[link->unit_id];
+		pthread_mutex_unlock(&hub->lock);
+		bool other = now.incarnation != info.incarnation || !listed;
+
+		info = now;
+		if (other && now.state != SY_UNIT_NONE && now.state != SY_UNIT_DEAD)
+			status = make(hub, &info, deadline_ns, &made, &err);
+	}
+	pthread_mutex_lock(&hub->lock);
+	link->connecting = false;
+	link->tried_incarnation = info.incarnation;
+	if (status == SY_OK) {
+		put_in_place(link, &made);
+	} else {
+		link->failure = err;
+		sy_machine_disconnected(link->machine, sy_clock_now_ns());
+		if (info.state == SY_UNIT_DEAD)
+			fail_waiting(link, sy_clock_now_ns());
+	}
+	sy_link_pump(link, sy_clock_now_ns());
+	for (struct sy_waiter *w = hub->waiters; w != NULL; w = w->next)
+		sy_waiter_wake(hub, w);
+}

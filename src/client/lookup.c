@@ -1,0 +1,210 @@
+#include "lookup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fail.h"
+#include "guard.h"
+
+/* Field names of one request; what is more goes into another. */
+static const size_t NAME_BYTES_MAX = 2u << 20;
+
+/* Where the next request ends: whole rows of one unit within the limits of a message. */
+static sy_status cut(const struct sy_items *items, size_t first, uint32_t *seen, uint32_t stamp,
+                     size_t *ret_last, sy_error *err)
+{
+	uint64_t unit = items->items[first].row % items->unit_count;
+	size_t row_start = first, last = first, name_bytes = 0;
+
+	for (; last < items->count && items->items[last].row % items->unit_count == unit; last++) {
+		const struct sy_item *item = &items->items[last];
+
+		if (item->row != items->items[row_start].row)
+			row_start = last;
+		if (seen[item->field] != stamp) {
+			seen[item->field] = stamp;
+			name_bytes += items->fields[item->field].bytes + 8;
+		}
+		if (last - first < SY_KEYS_PER_RESOLVE_MAX && name_bytes <= NAME_BYTES_MAX)
+			continue;
+		if (row_start == first)
+			return sy_fail(err, SY_E_INVALID, "get", "more keys of row %llu than one request holds",
+			               (unsigned long long)item->row);
+		last = row_start;
+		break;
+	}
+	*ret_last = last;
+	return SY_OK;
+}
+
+static bool fill(struct sy_lookup_part *part, const struct sy_items *items, uint32_t *place,
+                 uint32_t *seen, uint32_t stamp)
+{
+	size_t count = part->last - part->first;
+	uint32_t field_count = 0;
+
+	part->rows = malloc(count * sizeof *part->rows);
+	part->field_of = malloc(count * sizeof *part->field_of);
+	part->fields = malloc((count < items->field_count ? count : items->field_count) *
+	                      sizeof *part->fields);
+	if (part->rows == NULL || part->field_of == NULL || part->fields == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct sy_item *item = &items->items[part->first + i];
+
+		if (seen[item->field] != stamp) {
+			seen[item->field] = stamp;
+			place[item->field] = field_count;
+			part->fields[field_count++] = items->fields[item->field];
+		}
+		part->rows[i] = item->row;
+		part->field_of[i] = (uint16_t)place[item->field];
+	}
+	part->call.op.resolve = (struct sy_resolve_args){
+		.rows = part->rows, .fields = part->fields, .field_of = part->field_of,
+		.row_count = (uint32_t)count, .field_count = field_count,
+	};
+	return true;
+}
+
+static sy_status add_part(struct sy_lookup *lookup, size_t *capacity,
+                          const struct sy_items *items, size_t first, size_t last, sy_error *err)
+{
+	if (lookup->part_count == *capacity) {
+		size_t grown = *capacity == 0 ? 8 : *capacity * 2;
+		struct sy_lookup_part *parts = realloc(lookup->parts, grown * sizeof *parts);
+
+		if (parts == NULL)
+			return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+		lookup->parts = parts;
+		*capacity = grown;
+	}
+	lookup->parts[lookup->part_count++] = 
+		(struct sy_lookup_part){.items = items, .first = first, .last = last};
+	return SY_OK;
+}
+
+static sy_status split(struct sy_lookup *lookup, size_t *capacity, const struct sy_items *items,
+                       sy_error *err)
+{
+	uint32_t *seen = calloc(items->field_count + 1, sizeof *seen);
+	uint32_t *place = calloc(items->field_count + 1, sizeof *place);
+	uint32_t stamp = 0;
+	sy_status status = seen != NULL && place != NULL
+		? SY_OK : sy_fail(err, SY_E_SYS, __func__, "out of memory");
+
+	for (size_t first = 0, last = 0; status == SY_OK && first < items->count; first = last) {
+		status = cut(items, first, seen, ++stamp, &last, err);
+		if (status == SY_OK)
+			status = add_part(lookup, capacity, items, first, last, err);
+		if (status == SY_OK &&
+		    !fill(&lookup->parts[lookup->part_count - 1], items, place, seen, ++stamp))
+			status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	}
+	free(seen);
+	free(place);
+	return status;
+}
+
+void sy_lookup_done(struct sy_lookup *lookup)
+{
+	for (size_t i = 0; i < lookup->part_count; i++) {
+		struct sy_lookup_part *part = &lookup->parts[i];
+
+		sy_call_done(&part->call);
+		free(part->rows);
+		free(part->field_of);
+		free(part->fields);
+	}
+	free(lookup->parts);
+	*lookup = (struct sy_lookup){0};
+}
+
+bool sy_lookup_part_pinned(const struct sy_lookup_part *part)
+{
+	const struct sy_reply *reply = &part->call.op.reply;
+
+	for (uint32_t i = 0; i < reply->key_count; i++) {
+		if (reply->resolved.found[i] == SY_FOUND_PINNED)
+			return true;
+	}
+	return false;
+}
+
+void sy_lookup_unpin(struct sy_hub *hub, const struct sy_lookup *lookup)
+{
+	for (size_t i = 0; i < lookup->part_count; i++) {
+		const struct sy_call *call = &lookup->parts[i].call;
+
+		if (call->status == SY_OK && sy_lookup_part_pinned(&lookup->parts[i]))
+			sy_hub_unpin(hub, call->unit_id, call->op.incarnation, call->op.name);
+	}
+}
+
+/* The failure to report, its keys blamed; the parts that did resolve are unpinned. */
+static sy_status report(struct sy_hub *hub, struct sy_lookup *lookup, sy_error *err)
+{
+	const struct sy_lookup_part *worst = NULL;
+
+	for (size_t i = 0; i < lookup->part_count; i++) {
+		struct sy_lookup_part *part = &lookup->parts[i];
+
+		if (part->call.status != SY_OK &&
+		    (worst == NULL || sy_status_severity(part->call.status) <
+		                          sy_status_severity(worst->call.status)))
+			worst = part;
+	}
+	if (worst == NULL)
+		return SY_OK;
+	sy_lookup_unpin(hub, lookup);
+	sy_error_copy(err, &worst->call.error);
+	for (size_t i = 0; i < lookup->part_count; i++) {
+		const struct sy_lookup_part *part = &lookup->parts[i];
+
+		/* Where some are lost, those alone are named: the others can be asked again. */
+		if (part->call.status != SY_OK &&
+		    (worst->call.status != SY_E_LOST || part->call.status == SY_E_LOST))
+			sy_items_blame(part->items, part->first, part->last, err);
+	}
+	return worst->call.status;
+}
+
+static sy_status run(struct sy_hub *hub, struct sy_lookup *lookup, uint32_t inline_max_bytes,
+                     uint64_t deadline_ns, sy_error *err)
+{
+	struct sy_call **calls = calloc(lookup->part_count + 1, sizeof *calls);
+
+	if (calls == NULL)
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	for (size_t i = 0; i < lookup->part_count; i++) {
+		struct sy_lookup_part *part = &lookup->parts[i];
+
+		part->call.op.kind = SY_OP_KIND_RESOLVE;
+		part->call.op.deadline_ns = deadline_ns;
+		part->call.op.resolve.inline_max_bytes = inline_max_bytes;
+		part->call.unit_id = sy_items_unit(part->items, part->first);
+		calls[i] = &part->call;
+	}
+	sy_hub_run(hub, calls, lookup->part_count);
+	free(calls);
+	return report(hub, lookup, err);
+}
+
+sy_status sy_lookup_run(struct sy_hub *hub, const struct sy_items *sets, size_t set_count,
+                        uint32_t inline_max_bytes, uint64_t deadline_ns,
+                        struct sy_lookup *ret_lookup, sy_error *err)
+{
+	struct sy_lookup lookup = {0};
+	size_t capacity = 0;
+	sy_status status = SY_OK;
+
+	for (size_t i = 0; status == SY_OK && i < set_count; i++)
+		status = split(&lookup, &capacity, &sets[i], err);
+	if (status == SY_OK)
+		status = run(hub, &lookup, inline_max_bytes, deadline_ns, err);
+	if (status != SY_OK)
+		sy_lookup_done(&lookup);
+	else
+		*ret_lookup = lookup;
+	return status;
+}

@@ -1,0 +1,40 @@
+/* Resolving the keys of one call: requests a unit, all units at once. */
+#ifndef SY_LOOKUP_H
+#define SY_LOOKUP_H
+
+#include "hub.h"
+#include "items.h"
+
+/* One resolve_keys on its way: items[first..last), whole rows of one unit. */
+struct sy_lookup_part {
+	struct sy_call call;
+	const struct sy_items *items; /* borrowed */
+	size_t first, last;
+	uint64_t *rows;
+	uint16_t *field_of;
+	struct sy_span *fields;
+};
+
+/* All of them. sy_lookup_done frees the memory; pins are the owner's to give back. */
+struct sy_lookup {
+	struct sy_lookup_part *parts;
+	size_t part_count;
+};
+
+/* Resolves the items of all sets; all keys of one row of a set travel in one request. Every
+ * request is sent before any reply is waited for. On success every part holds an
+ * answer, its pin (call.op.name, if call.op.reply says any key is pinned) and its slab
+ * (call.remote). On failure everything is unpinned and freed, and err->indexes name the keys of
+ * the parts that failed: SY_E_LOST before SY_E_TIMEOUT before SY_E_TRANSFER_FAILED.
+ * inline_max_bytes 0: every value is pinned. */
+sy_status sy_lookup_run(struct sy_hub *hub, const struct sy_items *sets, size_t set_count,
+                        uint32_t inline_max_bytes, uint64_t deadline_ns,
+                        struct sy_lookup *ret_lookup, sy_error *err);
+void sy_lookup_done(struct sy_lookup *lookup);
+/* Gives back all its pins. */
+void sy_lookup_unpin(struct sy_hub *hub, const struct sy_lookup *lookup);
+
+/* True if the part's answer pinned anything. */
+bool sy_lookup_part_pinned(const struct sy_lookup_part *part);
+
+#endif

@@ -1,0 +1,186 @@
+/* Putting keys and columns: sorted, cut into blobs, run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_inner.h"
+#include "fail.h"
+#include "put_run.h"
+
+static sy_status plan_all(const struct sy_items *items, const struct sy_put_source *source,
+                          struct sy_blob_plan **ret_plans, size_t *ret_count, sy_error *err)
+{
+	struct sy_blob_plan *plans = NULL;
+	size_t count = 0, capacity = 0;
+	sy_status status = SY_OK;
+
+	for (size_t first = 0, last; status == SY_OK && first < items->count; first = last) {
+		if (count == capacity) {
+			capacity = capacity == 0 ? 8 : capacity * 2;
+			struct sy_blob_plan *grown = realloc(plans, capacity * sizeof *plans);
+
+			if (grown == NULL) {
+				status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+				break;
+			}
+			plans = grown;
+		}
+		status = sy_plan_cut(items, first, source, &last, err);
+		if (status == SY_OK)
+			status = sy_plan_make(items, first, last, source, &plans[count], err);
+		if (status == SY_OK)
+			count++;
+	}
+	*ret_plans = plans;
+	*ret_count = count;
+	return status;
+}
+
+static sy_status put_items(sy_client *client, const struct sy_items *items,
+                           const struct sy_put_source *source, uint64_t deadline_ns,
+                           sy_error *err)
+{
+	struct sy_blob_plan *plans = NULL;
+	size_t count = 0;
+	sy_status status = plan_all(items, source, &plans, &count, err);
+
+	if (status == SY_OK) {
+		sy_puts_run(client->hub, plans, count, client->ssd, deadline_ns);
+		status = sy_puts_verdict(plans, count, err);
+		for (size_t i = 0; status != SY_OK && i < count; i++) {
+			if (!plans[i].published)
+				sy_items_blame(items, plans[i].first, plans[i].last, err);
+		}
+	}
+	for (size_t i = 0; i < count; i++)
+		sy_plan_done(&plans[i]);
+	free(plans);
+	return status;
+}
+
+static sy_status value_of_key(const void *context, uint32_t source,
+                              struct sy_put_value *ret_value, sy_error *err)
+{
+	const sy_value *values = context;
+
+	return sy_put_value_from(&values[source], ret_value, err);
+}
+
+static sy_status put_keys(sy_client *client, const sy_key *keys, const sy_value *values,
+                          size_t count, uint64_t deadline_ns, sy_error *err)
+{
+	struct sy_put_source source = {.context = values, .value = value_of_key};
+	struct sy_items items;
+	uint64_t end_ns = sy_client_deadline(client, deadline_ns);
+	sy_status status =
+		sy_items_from_keys(keys, count, sy_hub_unit_count(client->hub), true, &items, err);
+
+	if (status != SY_OK)
+		return status;
+	status = put_items(client, &items, &source, end_ns, err);
+	sy_items_done(&items);
+	return status;
+}
+
+sy_status sy_client_put(sy_client *client, const sy_key *keys, const sy_value *values, size_t count,
+                        uint64_t deadline_ns, sy_error *err)
+{
+	sy_status status = sy_hub_enter(client->hub, err);
+
+	if (status != SY_OK)
+		return status;
+	status = put_keys(client, keys, values, count, deadline_ns, err);
+	sy_hub_leave(client->hub);
+	return status;
+}
+
+struct columns {
+	const sy_put_column *columns;
+	uint32_t count;
+};
+
+/* The row's part of a column; lengths that do not fit the shape are the caller's mistake. */
+static sy_status value_of_cell(const void *context, uint32_t source,
+                               struct sy_put_value *ret_value, sy_error *err)
+{
+	const struct columns *batch = context;
+	const sy_put_column *column = &batch->columns[source % batch->count];
+	uint32_t row = source / batch->count;
+	const uint8_t *data = column->data;
+	sy_value value = {.dtype = column->dtype, .kind = column->kind, .rank = column->shape.rank};
+	uint64_t unit = 1;
+
+	if (column->offsets != NULL) {
+		if (column->offsets[row + 1] < column->offsets[row])
+			return sy_fail(err, SY_E_INVALID, __func__, "offsets of row %u run backwards", row);
+		value.nbytes = column->offsets[row + 1] - column->offsets[row];
+		value.data = data + column->offsets[row];
+	} else {
+		value.nbytes = column->row_bytes;
+		value.data = data + (uint64_t)row * column->stride_bytes;
+	}
+	if (value.rank > SY_RANK_MAX)
+		return sy_fail(err, SY_E_INVALID, __func__, "rank %u is over %d", value.rank, SY_RANK_MAX);
+	if (value.rank > 0 && value.kind == SY_KIND_TENSOR) {
+		for (uint32_t i = 1; i < value.rank; i++)
+			value.dims[i] = column->shape.tail[i - 1];
+		if (!sy_shape_unit_bytes(value.dtype, &column->shape, &unit))
+			return sy_fail(err, SY_E_INVALID, __func__, "the shape is too large");
+		value.dims[0] = unit == 0 ? 0 : value.nbytes / unit;
+	}
+	return sy_put_value_from(&value, ret_value, err);
+}
+
+static sy_status check_rows(const struct sy_items *items, sy_error *err)
+{
+	for (size_t i = 1; i < items->count; i++) {
+		const struct sy_item *a = &items->items[i - 1], *b = &items->items[i];
+
+		if (a->row == b->row && a->field == b->field)
+			return sy_fail(err, SY_E_INVALID, __func__, "row %llu comes twice",
+			               (unsigned long long)b->row);
+	}
+	return SY_OK;
+}
+
+static sy_status put_columns(sy_client *client, const uint64_t *rows, size_t row_count,
+                             const sy_put_column *columns, size_t column_count,
+                             uint64_t deadline_ns, sy_error *err)
+{
+	struct columns batch = {columns, (uint32_t)column_count};
+	struct sy_put_source source = {.context = &batch, .value = value_of_cell};
+	struct sy_items items = {0};
+	uint64_t end_ns = sy_client_deadline(client, deadline_ns);
+	struct sy_span *names = calloc(column_count + 1, sizeof *names);
+	sy_status status = SY_OK;
+
+	if (names == NULL)
+		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	if (status == SY_OK && column_count == 0 && row_count > 0)
+		status = sy_fail(err, SY_E_INVALID, __func__, "a batch of rows without columns");
+	if (status == SY_OK) {
+		for (size_t c = 0; c < column_count; c++)
+			names[c] = (struct sy_span){(const uint8_t *)columns[c].field, columns[c].field_bytes};
+		status = sy_items_from_columns(rows, row_count, names, column_count,
+		                               sy_hub_unit_count(client->hub), true, &items, err);
+	}
+	free(names);
+	if (status == SY_OK)
+		status = check_rows(&items, err);
+	if (status == SY_OK)
+		status = put_items(client, &items, &source, end_ns, err);
+	sy_items_done(&items);
+	return status;
+}
+
+sy_status sy_client_put_columns(sy_client *client, const uint64_t *rows, size_t row_count,
+                                const sy_put_column *columns, size_t column_count,
+                                uint64_t deadline_ns, sy_error *err)
+{
+	sy_status status = sy_hub_enter(client->hub, err);
+
+	if (status != SY_OK)
+		return status;
+	status = put_columns(client, rows, row_count, columns, column_count, deadline_ns, err);
+	sy_hub_leave(client->hub);
+	return status;
+}

@@ -1,0 +1,198 @@
+#include "result.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "block.h"
+#include "fail.h"
+#include "guard.h"
+
+sy_status sy_result_new(const struct sy_items *items, const struct sy_lookup *lookup,
+                        size_t column_count, struct sy_result **ret_result, sy_error *err)
+{
+	struct sy_result *result = calloc(1, sizeof *result);
+	size_t shape_count = 0;
+
+	for (size_t p = 0; p < lookup->part_count; p++)
+		shape_count += lookup->parts[p].call.op.reply.resolved.shape_count;
+	if (result != NULL) {
+		result->items = calloc(items->count + 1, sizeof *result->items);
+		result->shapes = calloc(shape_count + 1, sizeof *result->shapes);
+	}
+	if (result == NULL || result->items == NULL || result->shapes == NULL) {
+		sy_result_free(result);
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	}
+	result->count = items->count;
+	result->column_count = column_count;
+	result->row_count = column_count == 0 ? 0 : items->count / column_count;
+
+	uint32_t shapes_before = 0;
+	for (size_t p = 0; p < lookup->part_count; p++) {
+		const struct sy_lookup_part *part = &lookup->parts[p];
+		const struct sy_resolved *in = &part->call.op.reply.resolved;
+
+		memcpy(result->shapes + shapes_before, in->shapes, in->shape_count * sizeof *in->shapes);
+		for (size_t k = 0; k < part->last - part->first; k++) {
+			struct sy_result_item *item =
+				&result->items[items->items[part->first + k].source];
+
+			item->found = in->found[k];
+			if (item->found == SY_FOUND_ABSENT)
+				continue;
+			item->nbytes = in->nbytes[k];
+			item->dim0 = in->dim0[k];
+			item->dtype = in->dtype[k];
+			item->kind = in->kind[k];
+			item->shape = shapes_before + in->tail[k];
+		}
+		shapes_before += in->shape_count;
+	}
+	*ret_result = result;
+	return SY_OK;
+}
+
+/* Keys one after the other, each at a cache line; columns packed, each from a cache line on. */
+sy_status sy_result_layout(struct sy_result *result, sy_error *err)
+{
+	size_t columns = result->column_count, at = 0;
+
+	for (int pass = 0; pass < 2; pass++) {
+		at = 0;
+		for (size_t c = 0; columns > 0 && c < columns; c++) {
+			at = sy_align_up(at, SY_ENTRY_ALIGN_BYTES);
+			for (size_t r = 0; r < result->row_count; r++) {
+				struct sy_result_item *item = &result->items[r * columns + c];
+
+				item->data = pass == 0 ? NULL : result->memory + at;
+				at += item->nbytes;
+			}
+		}
+		for (size_t i = 0; columns == 0 && i < result->count; i++) {
+			result->items[i].data = pass == 0 ? NULL : result->memory + at;
+			at += sy_align_up(result->items[i].nbytes, SY_ENTRY_ALIGN_BYTES);
+		}
+		if (pass == 1)
+			break;
+		result->memory = sy_block_new(at);
+		result->memory_bytes = at;
+		if (result->memory == NULL)
+			return sy_fail(err, SY_E_SYS, __func__, "no memory for a result of %zu bytes", at);
+	}
+	return SY_OK;
+}
+
+static bool same_form(const struct sy_result *result, const struct sy_result_item *a,
+                      const struct sy_result_item *b)
+{
+	const sy_shape *x = &result->shapes[a->shape], *y = &result->shapes[b->shape];
+
+	return a->dtype == b->dtype && a->kind == b->kind && x->rank == y->rank &&
+	       memcmp(x->tail, y->tail, sizeof x->tail) == 0;
+}
+
+static void summarize(struct sy_result *result, size_t c)
+{
+	size_t rows = result->row_count;
+	sy_got_column *column = &result->columns[c];
+	uint64_t *offsets = result->offsets + c * (rows + 1);
+	uint8_t *found = result->found + c * rows;
+	uint64_t *dim0 = result->dim0 + c * rows;
+	const struct sy_result_item *lead = NULL;
+
+	*column = (sy_got_column){.offsets = offsets, .found = found, .dim0 = dim0, .dense = true};
+	offsets[0] = 0;
+	for (size_t r = 0; r < rows; r++) {
+		const struct sy_result_item *item = &result->items[r * result->column_count + c];
+
+		found[r] = item->found != SY_FOUND_ABSENT;
+		dim0[r] = item->dim0;
+		offsets[r + 1] = offsets[r] + item->nbytes;
+		if (!found[r])
+			continue;
+		column->found_count++;
+		if (lead == NULL)
+			lead = item;
+		column->mixed = column->mixed || !same_form(result, lead, item);
+		column->dense = column->dense && item->nbytes == lead->nbytes && item->dim0 == lead->dim0;
+	}
+	column->dense = column->dense && !column->mixed && column->found_count == rows;
+	if (lead != NULL) {
+		column->dtype = (sy_dtype)lead->dtype;
+		column->kind = (sy_kind)lead->kind;
+		column->shape = result->shapes[lead->shape];
+	}
+	if (rows > 0 && result->memory != NULL)
+		column->data = result->items[c].data;
+}
+
+sy_status sy_result_summarize(struct sy_result *result, sy_error *err)
+{
+	size_t cells = result->column_count * result->row_count;
+
+	result->columns = calloc(result->column_count + 1, sizeof *result->columns);
+	result->offsets = calloc(cells + result->column_count + 1, sizeof *result->offsets);
+	result->found = calloc(cells + 1, 1);
+	result->dim0 = calloc(cells + 1, sizeof *result->dim0);
+	if (result->columns == NULL || result->offsets == NULL || result->found == NULL ||
+	    result->dim0 == NULL)
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	for (size_t c = 0; c < result->column_count; c++)
+		summarize(result, c);
+	return SY_OK;
+}
+
+size_t sy_result_count(const sy_result *result)
+{
+	return result->count;
+}
+
+bool sy_result_value(const sy_result *result, size_t i, sy_value *ret_value)
+{
+	if (i >= result->count)
+		return false;
+	if (result->column_count > 0) /* column by column for the caller, row by row here */
+		i = i % result->row_count * result->column_count + i / result->row_count;
+
+	const struct sy_result_item *item = &result->items[i];
+	if (item->found == SY_FOUND_ABSENT)
+		return false;
+	const sy_shape *shape = &result->shapes[item->shape];
+	*ret_value = (sy_value){
+		.data = item->data, .nbytes = item->nbytes, .dtype = (sy_dtype)item->dtype,
+		.kind = (sy_kind)item->kind, .rank = shape->rank,
+	};
+	for (uint32_t d = 0; d < shape->rank; d++)
+		ret_value->dims[d] = d == 0 ? item->dim0 : shape->tail[d - 1];
+	return true;
+}
+
+bool sy_result_column(const sy_result *result, size_t column, sy_got_column *ret_column)
+{
+	if (column >= result->column_count || result->columns == NULL)
+		return false;
+	*ret_column = result->columns[column];
+	return true;
+}
+
+void sy_result_free(sy_result *result)
+{
+	if (result == NULL)
+		return;
+	for (size_t i = 0; i < result->hold_count; i++) {
+		struct sy_result_hold *hold = &result->holds[i];
+
+		sy_hub_unpin(result->hub, hold->unit_id, hold->remote->incarnation, hold->name);
+		sy_remote_unref(hold->remote);
+	}
+	sy_hub_unref(result->hub);
+	sy_block_free(result->memory, result->memory_bytes);
+	free(result->holds);
+	free(result->items);
+	free(result->shapes);
+	free(result->columns);
+	free(result->offsets);
+	free(result->found);
+	free(result->dim0);
+	free(result);
+}

@@ -1,0 +1,63 @@
+/* The store: a hub, the commits that came to no answer, and the resolves that are held. */
+#ifndef SY_STORE_INNER_H
+#define SY_STORE_INNER_H
+
+#include <pthread.h>
+#include <slabyard/store.h>
+
+#include "hub.h"
+#include "lookup.h"
+
+enum { SY_UNKNOWN_COMMITS_MAX = 1024 };
+
+/* A blob whose commit came to no answer: what asking again needs. */
+struct sy_unknown_commit {
+	sy_blob_id blob_id;
+	uint32_t unit_id;
+	uint64_t generation, incarnation;
+};
+
+struct sy_store {
+	struct sy_hub *hub;
+	bool ssd;
+	pthread_mutex_t lock; /* of what follows */
+	struct sy_unknown_commit unknown[SY_UNKNOWN_COMMITS_MAX]; /* a ring: the oldest is forgotten */
+	size_t unknown_next;
+	struct sy_resolved_keys *held; /* live resolves, newest first */
+};
+
+/* One range of the slab that a live resolve lets be read. */
+struct sy_held_range {
+	uint64_t offset, end;
+	size_t unit; /* index into units */
+};
+
+struct sy_held_unit {
+	uint32_t unit_id;
+	uint64_t incarnation;
+	size_t first_key, key_count;
+	struct sy_remote *remote; /* NULL: nothing of it is pinned */
+};
+
+struct sy_resolved_keys {
+	struct sy_store *store;
+	struct sy_hub *hub;
+	struct sy_lookup lookup; /* the answers; its pins are given back at free */
+	struct sy_held_unit *units;
+	size_t unit_count;
+	sy_located *keys; /* all units' keys, unit by unit */
+	struct sy_held_range *ranges; /* ascending by (unit id, offset) */
+	size_t range_count;
+	uint32_t readers; /* reads under way: it is not unpinned under them */
+	bool freed, held, expired; /* by its owner; in the store's list; its pins given back */
+	uint64_t since_ns;
+	struct sy_resolved_keys *prev, *next;
+};
+
+/* Gives back every held resolve and forgets it; its owner still frees it. */
+void sy_store_let_all_go(struct sy_store *store);
+/* Called by the hub's keeper. */
+void sy_store_expire(void *store, uint64_t now_ns);
+uint64_t sy_store_deadline(const struct sy_store *store, uint64_t deadline_ns);
+
+#endif

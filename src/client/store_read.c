@@ -1,0 +1,402 @@
+/* The store's resolves and reads: a range is read only under a resolve that is held.
+ *
+ * Lock order: store->lock, then the hub's (inside sy_hub_unpin). Neither is held while copying. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "fail.h"
+#include "guard.h"
+#include "store_inner.h"
+
+static const uint64_t READ_PIN_NS = 60u * 1000000000ull; /* where no unit has told its own */
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct sy_held_range *x = a, *y = b;
+
+	if (x->unit != y->unit)
+		return x->unit < y->unit ? -1 : 1;
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Takes over the answers of one part. */
+static void take_part(struct sy_resolved_keys *resolved, size_t unit,
+                      const struct sy_lookup_part *part)
+{
+	const struct sy_resolved *in = &part->call.op.reply.resolved;
+	struct sy_held_unit *held = &resolved->units[unit];
+
+	held->incarnation = part->call.op.incarnation;
+	if (held->remote == NULL && part->call.remote != NULL)
+		held->remote = sy_remote_ref(part->call.remote);
+	for (size_t k = 0; k < part->last - part->first; k++) {
+		uint32_t source = part->items->items[part->first + k].source;
+		sy_located *key = &resolved->keys[held->first_key + source];
+
+		if (in->found[k] == SY_FOUND_ABSENT)
+			continue;
+		*key = (sy_located){
+			.found = true, .slab_offset = in->offset[k], .nbytes = in->nbytes[k],
+			.dim0 = in->dim0[k], .dtype = (sy_dtype)in->dtype[k], .kind = (sy_kind)in->kind[k],
+			.shape = in->shapes[in->tail[k]],
+		};
+		resolved->ranges[resolved->range_count++] = (struct sy_held_range){
+			key->slab_offset, key->slab_offset + key->nbytes, unit,
+		};
+	}
+}
+
+static struct sy_resolved_keys *resolved_new(const sy_unit_keys *units, size_t unit_count)
+{
+	struct sy_resolved_keys *resolved = calloc(1, sizeof *resolved);
+	size_t keys = 0;
+
+	if (resolved == NULL)
+		return NULL;
+	for (size_t u = 0; u < unit_count; u++)
+		keys += units[u].key_count;
+	resolved->unit_count = unit_count;
+	resolved->units = calloc(unit_count + 1, sizeof *resolved->units);
+	resolved->keys = calloc(keys + 1, sizeof *resolved->keys);
+	resolved->ranges = calloc(keys + 1, sizeof *resolved->ranges);
+	if (resolved->units == NULL || resolved->keys == NULL || resolved->ranges == NULL) {
+		free(resolved->units);
+		free(resolved->keys);
+		free(resolved->ranges);
+		free(resolved);
+		return NULL;
+	}
+	for (size_t u = 0, first = 0; u < unit_count; u++) {
+		resolved->units[u] = (struct sy_held_unit){units[u].unit_id, 0, first,
+		                                           units[u].key_count, NULL};
+		first += units[u].key_count;
+	}
+	return resolved;
+}
+
+static void resolved_delete(struct sy_resolved_keys *resolved)
+{
+	for (size_t u = 0; u < resolved->unit_count; u++)
+		sy_remote_unref(resolved->units[u].remote);
+	sy_lookup_done(&resolved->lookup);
+	free(resolved->units);
+	free(resolved->keys);
+	free(resolved->ranges);
+	free(resolved);
+}
+
+/* Lock held. */
+static void unlink_held(struct sy_store *store, struct sy_resolved_keys *resolved)
+{
+	if (resolved->prev != NULL)
+		resolved->prev->next = resolved->next;
+	else
+		store->held = resolved->next;
+	if (resolved->next != NULL)
+		resolved->next->prev = resolved->prev;
+	resolved->prev = resolved->next = NULL;
+	resolved->held = false;
+}
+
+static void hold(struct sy_store *store, struct sy_resolved_keys *resolved)
+{
+	pthread_mutex_lock(&store->lock);
+	resolved->next = store->held;
+	if (store->held != NULL)
+		store->held->prev = resolved;
+	store->held = resolved;
+	resolved->held = true;
+	pthread_mutex_unlock(&store->lock);
+}
+
+static sy_status make_sets(struct sy_store *store, const sy_unit_keys *units, size_t unit_count,
+                           struct sy_items *sets, size_t *ret_made, sy_error *err)
+{
+	uint32_t first = 0;
+
+	for (size_t u = 0; u < unit_count; u++) {
+		sy_status status;
+
+		if (units[u].unit_id >= sy_hub_unit_count(store->hub))
+			status = sy_fail(err, SY_E_LOST, __func__, "there is no unit %u", units[u].unit_id);
+		else
+			status = sy_items_from_keys(units[u].keys, units[u].key_count, 1, false, &sets[u], err);
+		if (status != SY_OK)
+			return status;
+		sets[u].unit_base = units[u].unit_id;
+		sets[u].index_base = first;
+		first += (uint32_t)units[u].key_count;
+		*ret_made = u + 1;
+	}
+	return SY_OK;
+}
+
+/* The answers point into sets no longer once they are taken over. */
+static void take_all(struct sy_resolved_keys *resolved, const struct sy_items *sets)
+{
+	for (size_t p = 0; p < resolved->lookup.part_count; p++) {
+		struct sy_lookup_part *part = &resolved->lookup.parts[p];
+
+		take_part(resolved, (size_t)(part->items - sets), part);
+		part->items = NULL;
+	}
+	qsort(resolved->ranges, resolved->range_count, sizeof *resolved->ranges, compare_ranges);
+}
+
+static sy_status resolve_keys(sy_store *store, const sy_unit_keys *units, size_t unit_count,
+                              uint64_t deadline_ns, sy_resolved_keys **ret_resolved,
+                              sy_error *err)
+{
+	uint64_t end_ns = sy_store_deadline(store, deadline_ns);
+	struct sy_items *sets = calloc(unit_count + 1, sizeof *sets);
+	struct sy_resolved_keys *resolved = NULL;
+	size_t made = 0;
+	sy_status status = SY_OK;
+
+	if (sets == NULL)
+		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	if (status == SY_OK)
+		status = make_sets(store, units, unit_count, sets, &made, err);
+	if (status == SY_OK) {
+		resolved = resolved_new(units, unit_count);
+		if (resolved == NULL)
+			status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	}
+	if (status == SY_OK)
+		status = sy_lookup_run(store->hub, sets, unit_count, 0, end_ns, &resolved->lookup, err);
+	if (status == SY_OK) {
+		resolved->store = store;
+		resolved->hub = store->hub;
+		resolved->since_ns = sy_clock_now_ns();
+		take_all(resolved, sets);
+		hold(store, resolved);
+		*ret_resolved = resolved;
+	} else if (resolved != NULL) {
+		resolved_delete(resolved);
+	}
+	for (size_t u = 0; u < made; u++)
+		sy_items_done(&sets[u]);
+	free(sets);
+	return status;
+}
+
+sy_status sy_store_resolve_keys(sy_store *store, const sy_unit_keys *units, size_t unit_count,
+                                uint64_t deadline_ns, sy_resolved_keys **ret_resolved,
+                                sy_error *err)
+{
+	sy_status status = sy_hub_enter(store->hub, err);
+
+	if (status != SY_OK)
+		return status;
+	status = resolve_keys(store, units, unit_count, deadline_ns, ret_resolved, err);
+	sy_hub_leave(store->hub);
+	return status;
+}
+
+void sy_resolved_keys_free(sy_resolved_keys *resolved)
+{
+	if (resolved == NULL)
+		return;
+	struct sy_store *store = resolved->store;
+
+	if (store != NULL) {
+		pthread_mutex_lock(&store->lock);
+		bool busy = resolved->readers > 0;
+
+		resolved->freed = true;
+		if (resolved->held && !busy)
+			unlink_held(store, resolved);
+		pthread_mutex_unlock(&store->lock);
+		if (busy)
+			return; /* the last reader frees it */
+	}
+	if (store != NULL && !resolved->expired)
+		sy_lookup_unpin(resolved->hub, &resolved->lookup);
+	resolved_delete(resolved);
+}
+
+void sy_store_let_all_go(struct sy_store *store)
+{
+	pthread_mutex_lock(&store->lock);
+	for (struct sy_resolved_keys *held = store->held, *next; held != NULL; held = next) {
+		next = held->next;
+		unlink_held(store, held);
+		sy_lookup_unpin(held->hub, &held->lookup);
+		held->store = NULL;
+		held->hub = NULL;
+	}
+	pthread_mutex_unlock(&store->lock);
+}
+
+/* A resolve that nobody reads gives its pins back after read_pin_s, whoever forgot it. */
+void sy_store_expire(void *context, uint64_t now_ns)
+{
+	struct sy_store *store = context;
+
+	pthread_mutex_lock(&store->lock);
+	for (struct sy_resolved_keys *held = store->held, *next; held != NULL; held = next) {
+		uint64_t pin_ns = 0;
+
+		next = held->next;
+		for (size_t u = 0; u < held->unit_count && pin_ns == 0; u++)
+			pin_ns = sy_hub_read_pin_ns(held->hub, held->units[u].unit_id);
+		if (pin_ns == 0)
+			pin_ns = READ_PIN_NS;
+		if (held->readers > 0 || now_ns < held->since_ns + pin_ns)
+			continue;
+		held->expired = true;
+		unlink_held(store, held);
+		sy_lookup_unpin(held->hub, &held->lookup);
+	}
+	pthread_mutex_unlock(&store->lock);
+}
+
+uint64_t sy_resolved_incarnation(const sy_resolved_keys *resolved, size_t unit)
+{
+	return unit < resolved->unit_count ? resolved->units[unit].incarnation : 0;
+}
+
+bool sy_resolved_at(const sy_resolved_keys *resolved, size_t unit, size_t key,
+                    sy_located *ret_located)
+{
+	if (unit >= resolved->unit_count || key >= resolved->units[unit].key_count)
+		return false;
+	*ret_located = resolved->keys[resolved->units[unit].first_key + key];
+	return ret_located->found;
+}
+
+/* The last range of the unit that starts at or before the offset covers it, or none does. */
+static bool covers(const struct sy_resolved_keys *resolved, size_t unit, const sy_read *read)
+{
+	size_t low = 0, high = resolved->range_count;
+	struct sy_held_range wanted = {read->slab_offset, 0, unit};
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_ranges(&resolved->ranges[middle], &wanted) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return false;
+	const struct sy_held_range *range = &resolved->ranges[low - 1];
+	return range->unit == unit && read->slab_offset <= range->end &&
+	       read->nbytes <= range->end - read->slab_offset;
+}
+
+/* What one read found to stand on. */
+struct cover {
+	struct sy_resolved_keys *resolved;
+	struct sy_remote *remote;
+};
+
+/* Lock held. */
+static bool find_cover(struct sy_store *store, const sy_read *read, struct cover *ret_cover)
+{
+	for (struct sy_resolved_keys *held = store->held; held != NULL; held = held->next) {
+		for (size_t u = 0; !held->freed && u < held->unit_count; u++) {
+			if (held->units[u].unit_id != read->unit_id || !covers(held, u, read))
+				continue;
+			*ret_cover = (struct cover){held, held->units[u].remote};
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Lock held on entry, dropped on return: whoever was freed under its last reader goes now. */
+static void let_go(struct sy_store *store, struct cover *covers_of, size_t count)
+{
+	struct sy_resolved_keys *dead = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		struct sy_resolved_keys *resolved = covers_of[i].resolved;
+
+		if (--resolved->readers > 0 || !resolved->freed)
+			continue;
+		unlink_held(store, resolved);
+		resolved->next = dead;
+		dead = resolved;
+	}
+	pthread_mutex_unlock(&store->lock);
+	while (dead != NULL) {
+		struct sy_resolved_keys *next = dead->next;
+
+		sy_lookup_unpin(dead->hub, &dead->lookup);
+		resolved_delete(dead);
+		dead = next;
+	}
+}
+
+static sy_status cover_all(struct sy_store *store, const sy_read *reads, size_t count,
+                           struct cover *ret_covers, sy_error *err)
+{
+	pthread_mutex_lock(&store->lock);
+	for (size_t i = 0; i < count; i++) {
+		if (find_cover(store, &reads[i], &ret_covers[i]) && ret_covers[i].remote != NULL) {
+			ret_covers[i].resolved->readers++;
+			continue;
+		}
+		let_go(store, ret_covers, i);
+		sy_fail(err, SY_E_STALE_READ, __func__,
+		        "no resolve that is still held covers read %zu (unit %u): resolve again", i,
+		        reads[i].unit_id);
+		if (err != NULL && err->index_capacity > 0)
+			err->indexes[0] = (uint32_t)i;
+		if (err != NULL)
+			err->index_count = 1;
+		return SY_E_STALE_READ;
+	}
+	pthread_mutex_unlock(&store->lock);
+	return SY_OK;
+}
+
+static sy_status read_entries(sy_store *store, const sy_read *reads, size_t read_count,
+                              uint64_t deadline_ns, sy_error *err)
+{
+	uint64_t end_ns = sy_store_deadline(store, deadline_ns);
+	struct cover *covers_of = calloc(read_count + 1, sizeof *covers_of);
+	sy_status status = SY_OK;
+
+	if (covers_of == NULL)
+		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	if (status == SY_OK)
+		status = cover_all(store, reads, read_count, covers_of, err);
+	if (status != SY_OK) {
+		free(covers_of);
+		return status;
+	}
+	for (size_t i = 0; status == SY_OK && i < read_count; i++) {
+		struct sy_range range = {.offset = reads[i].slab_offset, .nbytes = reads[i].nbytes,
+		                         .to = reads[i].addr};
+
+		status = sy_hub_read(store->hub, covers_of[i].remote, &range, 1, end_ns, err);
+		if (status == SY_E_TRANSFER)
+			status = sy_clock_now_ns() >= end_ns ? SY_E_TIMEOUT : SY_E_TRANSFER_FAILED;
+		if (status != SY_OK && err != NULL) {
+			err->status = status;
+			if (err->index_capacity > 0)
+				err->indexes[0] = (uint32_t)i;
+			err->index_count = 1;
+		}
+	}
+	pthread_mutex_lock(&store->lock);
+	let_go(store, covers_of, read_count);
+	free(covers_of);
+	return status;
+}
+
+sy_status sy_store_read_entries(sy_store *store, const sy_read *reads, size_t read_count,
+                                uint64_t deadline_ns, sy_error *err)
+{
+	sy_status status = sy_hub_enter(store->hub, err);
+
+	if (status != SY_OK)
+		return status;
+	status = read_entries(store, reads, read_count, deadline_ns, err);
+	sy_hub_leave(store->hub);
+	return status;
+}
