@@ -1,6 +1,6 @@
 /* The audit of the tables: counts everything again (I6). Nothing is marked and nothing allocated:
  * an item of a pool is either free, all zero and in the free list, or in use and in exactly one
- * owner's list, which it names; so where the lengths add up no item is in two places or in none. */
+ * owner's list, which it names; so where the lengths add up no item is in two places or none. */
 #include "audit.h"
 
 #include "entry.h"

@@ -11,14 +11,16 @@ enum { LINK_AHEAD = 8 };
 
 static uint32_t *key_bucket(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field)
 {
-	uint32_t bucket = sy_range32(sy_hash_key(core, ns, row, field), core->tables.entry_bucket_count);
-	return sy_bucket_at(core, core->tables.key_buckets_at, bucket);
+	uint32_t hash = sy_hash_key(core, ns, row, field);
+	return sy_bucket_at(core, core->tables.key_buckets_at,
+	                    sy_range32(hash, core->tables.entry_bucket_count));
 }
 
 static uint32_t *row_bucket(struct sy_core *core, uint32_t ns, uint64_t row)
 {
-	uint32_t bucket = sy_range32(sy_hash_row(core, ns, row), core->tables.entry_bucket_count);
-	return sy_bucket_at(core, core->tables.row_buckets_at, bucket);
+	uint32_t hash = sy_hash_row(core, ns, row);
+	return sy_bucket_at(core, core->tables.row_buckets_at,
+	                    sy_range32(hash, core->tables.entry_bucket_count));
 }
 
 static bool is_of_row(const struct sy_entry *entry, uint32_t ns, uint64_t row)
@@ -387,21 +389,23 @@ void sy_entry_link_all(struct sy_core *core, uint32_t blob_index)
 	link_all(core, blob_index, false, 0);
 }
 
+/* Bytes of one lead unit; false for what is no tensor, or a scalar. */
+static bool unit_of(struct sy_core *core, const struct sy_entry *entry, uint64_t *ret_bytes)
+{
+	return entry->shape != 0 && sy_shape_unit_bytes((sy_dtype)entry->dtype,
+	                                                sy_shape_at(core, entry->shape), ret_bytes);
+}
+
 uint64_t sy_entry_bytes(struct sy_core *core, const struct sy_entry *entry)
 {
 	uint64_t unit_bytes;
-	if (entry->shape == 0)
-		return entry->extent;
-	bool known = sy_shape_unit_bytes((sy_dtype)entry->dtype, sy_shape_at(core, entry->shape),
-	                                 &unit_bytes);
-	return known && unit_bytes == 0 ? 0 : entry->extent;
+	return unit_of(core, entry, &unit_bytes) && unit_bytes == 0 ? 0 : entry->extent;
 }
 
 uint64_t sy_entry_dim0(struct sy_core *core, const struct sy_entry *entry)
 {
 	uint64_t unit_bytes;
-	if (entry->shape == 0
-	    || !sy_shape_unit_bytes((sy_dtype)entry->dtype, sy_shape_at(core, entry->shape), &unit_bytes))
+	if (!unit_of(core, entry, &unit_bytes))
 		return 0;
 	return unit_bytes == 0 ? entry->extent : entry->extent / unit_bytes;
 }

@@ -7,7 +7,7 @@
 struct sy_core_params {
 	uint64_t slab_bytes;      /* a multiple of 64 */
 	uint64_t incarnation;     /* never 0 */
-	uint64_t seed;            /* for session numbers and hash secrets; from the system's randomness */
+	uint64_t seed;            /* of session numbers and hash secrets; of the system's randomness */
 	uint32_t unit_id;
 	uint32_t slot_count;      /* N, units of the cluster */
 	uint32_t max_entries;     /* 1 .. 10 million; blobs and pin references are as many */

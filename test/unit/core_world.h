@@ -364,8 +364,9 @@ static inline void world_check(struct world *world)
 		memcpy(id.bytes, &world->blobs[i].id, 8);
 		uint32_t blob = sy_blob_find(core, world->blobs[i].ns, id);
 		assert_int_not_equal(blob, 0);
-		assert_int_equal(sy_blob_at(core, blob)->live_count, world_live(world, world->blobs[i].id));
-		assert_int_equal(sy_blob_at(core, blob)->nbytes, world->blobs[i].nbytes);
+		const struct sy_blob *found = sy_blob_at(core, blob);
+		assert_int_equal(found->live_count, world_live(world, world->blobs[i].id));
+		assert_int_equal(found->nbytes, world->blobs[i].nbytes);
 	}
 	assert_int_equal(core->tables.blobs.used - world_extra(core), world->blob_count);
 }

@@ -303,13 +303,13 @@ static void test_entry_cost(void **state)
 	assert_int_equal(core->tables.entry_bucket_count, 1000);
 	/* Tables stand one behind the other, none inside another. */
 	const uint64_t starts[] = {
-		sizeof *core - 1, core->tables.blobs.at, core->tables.id_buckets_at, core->tables.regions.at,
-		core->tables.entries.at, core->tables.key_buckets_at, core->tables.row_buckets_at,
-		core->tables.fields.pool.at, core->tables.fields.buckets_at,
-		core->tables.namespaces.pool.at, core->tables.shapes.pool.at, core->volatiles.sessions.at,
-		core->volatiles.pins.at, core->volatiles.pin_refs.at, core->volatiles.parked.at,
-		core->volatiles.jobs.at, core->volatiles.job_rows_at, core->volatiles.job_fields_at,
-		core->arena_bytes,
+		sizeof *core - 1, core->tables.blobs.at, core->tables.id_buckets_at,
+		core->tables.regions.at, core->tables.entries.at, core->tables.key_buckets_at,
+		core->tables.row_buckets_at, core->tables.fields.pool.at, core->tables.fields.buckets_at,
+		core->tables.namespaces.pool.at, core->tables.shapes.pool.at,
+		core->volatiles.sessions.at, core->volatiles.pins.at, core->volatiles.pin_refs.at,
+		core->volatiles.parked.at, core->volatiles.jobs.at, core->volatiles.job_rows_at,
+		core->volatiles.job_fields_at, core->arena_bytes,
 	};
 	for (size_t i = 1; i < COUNT_OF(starts); i++)
 		assert_true(starts[i - 1] < starts[i]);
