@@ -95,11 +95,34 @@ static bool is_current(const struct sy_event *event, const struct sy_effect *eff
 	       sy_request_id_equal(event->request.id, effect->id);
 }
 
-/* Steps the core and runs its effects. Returns true if the request's message is kept. */
-static bool step(struct sy_serve *serve, const struct sy_event *event, uint64_t now_ns)
+/* The message at hand is kept: a new one by a copy, one that was given in again as it is. */
+static void keep(struct sy_serve *serve, const struct sy_effect *effect)
+{
+	struct sy_serve_request *request = &serve->request;
+	const struct sy_serve_input *input = request->input;
+	SY_ASSERT(input != NULL && effect->message != 0 && effect->message == request->handle);
+	if (request->offered)
+		sy_keep_put(&serve->keep, request->handle, input->data, input->bytes, input->route);
+	request->offered = false;
+	request->kept = true;
+}
+
+static void drop(struct sy_serve *serve, const struct sy_effect *effect)
+{
+	struct sy_serve_request *request = &serve->request;
+	const struct sy_serve_input *input = request->input;
+	/* One that is being given in again is in use until the step is over. */
+	if (input != NULL && input->redo && effect->message == request->handle)
+		request->kept = false;
+	else
+		sy_keep_drop(&serve->keep, (uint32_t)effect->message);
+}
+
+/* Steps the core and runs its effects in order: one step may keep a message and ask for it or
+ * drop it again. */
+static void step(struct sy_serve *serve, const struct sy_event *event, uint64_t now_ns)
 {
 	struct sy_effects *effects = &serve->effects;
-	bool kept = false;
 	effects->count = 0;
 	effects->again = false;
 	sy_core_step(serve->core, event, now_ns, effects);
@@ -114,17 +137,13 @@ static bool step(struct sy_serve *serve, const struct sy_event *event, uint64_t 
 			store(serve, effect);
 			break;
 		case SY_EFFECT_KEEP:
-			SY_ASSERT(event->kind == SY_EVENT_REQUEST && effect->message != 0 &&
-			          effect->message == event->request.message);
-			kept = true;
+			keep(serve, effect);
 			break;
 		case SY_EFFECT_REDO:
 			sy_keep_queue(&serve->keep, (uint32_t)effect->message);
 			break;
 		case SY_EFFECT_DROP:
-			/* One that is just being given in again is forgotten after the step anyway. */
-			if (event->kind != SY_EVENT_REQUEST || effect->message != event->request.message)
-				sy_keep_drop(&serve->keep, (uint32_t)effect->message);
+			drop(serve, effect);
 			break;
 		case SY_EFFECT_FENCE:
 			SY_ASSERT(serve->io.fence != NULL);
@@ -135,7 +154,6 @@ static bool step(struct sy_serve *serve, const struct sy_event *event, uint64_t 
 			break;
 		}
 	}
-	return kept;
 }
 
 /* What the core may park; the rest needs no room. */
@@ -144,37 +162,37 @@ static bool may_park(enum sy_op op)
 	return op == SY_OP_ALLOC || op == SY_OP_PUT_INLINE || op == SY_OP_RESOLVE_KEYS;
 }
 
-/* Gives a message to the core under a handle (0: it cannot be kept). True: it wants it kept. */
+/* Gives a message to the core. True: one that was given in again stays kept. */
 static bool give(struct sy_serve *serve, const struct sy_serve_input *input, uint64_t now_ns)
 {
 	struct sy_serve_request *request = &serve->request;
 	struct sy_event event = {.kind = SY_EVENT_REQUEST};
 	struct sy_request_id id = {0};
-	*request = (struct sy_serve_request){0};
+	*request = (struct sy_serve_request){.input = input, .handle = input->handle};
 	serve->scratch.used = 0;
 	if (sy_request_decode(input->data, input->bytes, &serve->scratch, &request->wire, &id, NULL) !=
 	    SY_OK) {
 		serve->unreadable_count++;
 		if (id.session != 0 || id.seq != 0)
 			sy_serve_refuse(serve, input->route, id, SY_OP_INFO, SY_WHY_MALFORMED, now_ns);
+		request->input = NULL;
 		return false;
 	}
-	bool offered = !input->redo && may_park(request->wire.op);
-	uint32_t handle = offered ? sy_keep_offer(&serve->keep, input->bytes) : input->handle;
+	if (!input->redo && may_park(request->wire.op))
+		request->handle = sy_keep_offer(&serve->keep, input->bytes);
+	request->offered = !input->redo && request->handle != 0;
 	enum sy_why why = SY_WHY_NONE;
 	event.request.route = input->route;
 	event.request.redo = input->redo;
-	event.request.message = handle;
-	bool kept = false;
+	event.request.message = request->handle;
 	if (sy_serve_fill(serve, &event.request, &why))
-		kept = step(serve, &event, now_ns);
+		step(serve, &event, now_ns);
 	else
 		sy_serve_refuse(serve, input->route, request->wire.id, request->wire.op, why, now_ns);
-	if (offered && kept)
-		sy_keep_put(&serve->keep, handle, input->data, input->bytes, input->route);
-	else if (offered && handle != 0)
-		sy_keep_withdraw(&serve->keep, handle);
-	return kept;
+	if (request->offered)
+		sy_keep_withdraw(&serve->keep, request->handle);
+	request->input = NULL;
+	return request->kept;
 }
 
 /* Gives queued messages in again. The core may park each anew and ask for further ones; a round
@@ -197,7 +215,7 @@ static void redo(struct sy_serve *serve, uint64_t now_ns)
 
 static void run(struct sy_serve *serve, const struct sy_event *event, uint64_t now_ns)
 {
-	(void)step(serve, event, now_ns); /* only a request is ever kept */
+	step(serve, event, now_ns);
 	redo(serve, now_ns);
 }
 
@@ -205,7 +223,7 @@ void sy_serve_message(struct sy_serve *serve, uint64_t route, const void *messag
                       uint64_t now_ns)
 {
 	const struct sy_serve_input input = {.route = route, .data = message, .bytes = bytes};
-	(void)give(serve, &input, now_ns); /* kept already where it had to be */
+	(void)give(serve, &input, now_ns); /* a copy is kept where it had to be */
 	redo(serve, now_ns);
 }
 

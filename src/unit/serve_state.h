@@ -23,6 +23,10 @@ struct sy_serve_input {
 
 /* The request that is being stepped, and what the core filled of its results. */
 struct sy_serve_request {
+	const struct sy_serve_input *input; /* NULL: no request is being stepped */
+	uint32_t handle;
+	bool offered; /* handle is free room for it */
+	bool kept;
 	struct sy_request wire;
 	sy_index index;       /* of a commit or put_inline */
 	uint32_t key_count;   /* of a resolve */

@@ -101,11 +101,16 @@ sy_status sy_unit_config_check(const struct sy_unit_config *config, sy_error *er
 		status = check_times(config, err);
 	if (status != SY_OK)
 		return status;
+	if (config->eager_max_bytes > SY_MESSAGE_MAX_BYTES / 2 ||
+	    config->inline_max_bytes > SY_MESSAGE_INLINE_TOTAL_BYTES)
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "eager_max_bytes is at most %d, inline_max_bytes %d",
+		               SY_MESSAGE_MAX_BYTES / 2, SY_MESSAGE_INLINE_TOTAL_BYTES);
 	const struct sy_core_params params = sy_unit_config_params(config, 1, 1);
 	if (sy_core_arena_bytes(&params) == 0)
 		return sy_fail(err, SY_E_INVALID, __func__,
-		               "a number is out of range: max_entries (%u) is at most 10,000,000, "
-		               "max_sessions (%u) and the sizes of inline values have limits, too",
+		               "a number is out of range: max_entries (%u) is 1 to 10,000,000, "
+		               "max_sessions (%u) 1 to 65,535",
 		               params.max_entries, params.max_sessions);
 	return SY_OK;
 }
