@@ -1,0 +1,166 @@
+/* slabyard status: units, their states and where their bytes are, for people or as JSON. */
+#include "cli.h"
+#include "commands.h"
+#include "takedown.h"
+#include "units.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <slabyard/client.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t ANSWER_NS = 3000000000u;
+
+static const char details[] =
+	"Asks the directory and every unit at once. A unit that is dead or does not answer within 3 s\n"
+	"is shown as such; that is no failure of this command.\n"
+	"\n"
+	"--json prints one object: run_dir, unit_count, and units: a list of objects with unit_id,\n"
+	"state (active, draining, suspect, dead, none), answered, incarnation, pid, capacity_bytes,\n"
+	"bytes (by state: free, allocated, committing, published, demoting, released, retired,\n"
+	"quarantined, loading, rounding; they sum to capacity_bytes), rows, entries, sessions, pins\n"
+	"and further counts. A unit that did not answer has null for bytes and a message.\n";
+
+static json_t *report_json(const sy_unit_report *report)
+{
+	char incarnation[17];
+	snprintf(incarnation, sizeof incarnation, "%016" PRIx64, report->incarnation);
+	json_t *unit = json_pack("{s:I, s:s, s:b, s:s, s:I, s:I}", "unit_id",
+	                         (json_int_t)report->unit_id, "state", report->state, "answered",
+	                         (int)report->answered, "incarnation", incarnation, "pid",
+	                         (json_int_t)report->pid, "capacity_bytes",
+	                         (json_int_t)report->capacity_bytes);
+	if (!report->answered) {
+		json_object_set_new(unit, "bytes", json_null());
+		json_object_set_new(unit, "message", json_string(report->message));
+		return unit;
+	}
+	json_t *bytes = json_object();
+	for (size_t i = 0; i < report->byte_count; i++)
+		json_object_set_new(bytes, report->bytes[i].name,
+		                    json_integer((json_int_t)report->bytes[i].value));
+	json_object_set_new(unit, "bytes", bytes);
+	for (size_t i = 0; i < report->count_count; i++)
+		json_object_set_new(unit, report->counts[i].name,
+		                    json_integer((json_int_t)report->counts[i].value));
+	return unit;
+}
+
+static int json_print(const struct sy_cli *cli, const sy_unit_report *reports, uint32_t count)
+{
+	json_t *units = json_array();
+	for (uint32_t i = 0; i < count; i++)
+		json_array_append_new(units, report_json(&reports[i]));
+	json_t *all = json_pack("{s:s, s:I, s:o}", "run_dir", cli->run_dir, "unit_count",
+	                        (json_int_t)count, "units", units);
+	int written = all != NULL ? json_dumpf(all, stdout, JSON_INDENT(2)) : -1;
+	json_decref(all);
+	putchar('\n');
+	if (written != 0)
+		return sy_cli_fail(cli, "cannot write the output, or out of memory");
+	return sy_cli_finish(cli);
+}
+
+static uint64_t stat_of(const sy_stat *stats, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(stats[i].name, name) == 0)
+			return stats[i].value;
+	}
+	return 0;
+}
+
+static void report_print(const sy_unit_report *report)
+{
+	char capacity[16], used[16], published[16];
+	sy_format_bytes(report->capacity_bytes, capacity);
+	printf("%4" PRIu32 "  %-9s %8" PRIu64 "  %10s", report->unit_id, report->state, report->pid,
+	       capacity);
+	if (!report->answered) {
+		printf("  %s\n", report->message);
+		return;
+	}
+	uint64_t free_bytes = stat_of(report->bytes, report->byte_count, "free");
+	sy_format_bytes(report->capacity_bytes - free_bytes, used);
+	sy_format_bytes(stat_of(report->bytes, report->byte_count, "published"), published);
+	printf("  %10s  %10s  %10" PRIu64 "  %10" PRIu64 "  %8" PRIu64 "  %6" PRIu64 "\n", used,
+	       published, stat_of(report->counts, report->count_count, "rows"),
+	       stat_of(report->counts, report->count_count, "entries"),
+	       stat_of(report->counts, report->count_count, "sessions"),
+	       stat_of(report->counts, report->count_count, "pins"));
+	/* What is neither free nor published is worth a word of its own. */
+	const char *lead = "      of it";
+	for (size_t i = 0; i < report->byte_count; i++) {
+		const sy_stat *one = &report->bytes[i];
+		char size[16];
+		if (one->value == 0 || strcmp(one->name, "free") == 0 ||
+		    strcmp(one->name, "published") == 0)
+			continue;
+		sy_format_bytes(one->value, size);
+		printf("%s %s %s", lead, one->name, size);
+		lead = ",";
+	}
+	if (lead[0] == ',')
+		putchar('\n');
+}
+
+static int table_print(const struct sy_cli *cli, const sy_unit_report *reports, uint32_t count)
+{
+	printf("unit  state          pid    capacity        used   published        rows     entries  "
+	       "sessions    pins\n");
+	for (uint32_t i = 0; i < count; i++)
+		report_print(&reports[i]);
+	return sy_cli_finish(cli);
+}
+
+/* The client's own session is among those counted: it has to ask. */
+static int status_show(const struct sy_cli *cli, bool json)
+{
+	const sy_client_options options = {.run_dir = cli->run_dir, .timeout_ns = ANSWER_NS};
+	sy_client *client = NULL;
+	sy_error err = {0};
+	if (sy_client_open(&options, &client, &err) != SY_OK)
+		return sy_cli_fail(cli, "%s", err.message);
+	uint32_t count = sy_client_unit_count(client);
+	sy_unit_report *reports = calloc(count, sizeof *reports);
+	int exit_status;
+	if (reports == NULL)
+		exit_status = sy_cli_fail(cli, "out of memory");
+	else if (sy_client_reports(client, sy_deadline_after(ANSWER_NS), reports, &err) != SY_OK)
+		exit_status = sy_cli_fail(cli, "%s", err.message);
+	else
+		exit_status = json ? json_print(cli, reports, count) : table_print(cli, reports, count);
+	free(reports);
+	sy_client_close(client);
+	return exit_status;
+}
+
+int sy_command_status(struct sy_cli *cli, int argc, char **argv)
+{
+	bool json = false;
+	const struct sy_option options[] = {
+		SY_CLI_RUN_DIR_OPTION(cli),
+		{.name = "json", .kind = SY_OPTION_FLAG, .target = &json, .help = "print JSON"},
+	};
+	const struct sy_usage usage = {
+		.name = "status",
+		.arguments = "",
+		.summary = "Show units, their states and where their bytes are.",
+		.details = details,
+		.options = options,
+		.option_count = sizeof options / sizeof options[0],
+	};
+	struct sy_arguments arguments;
+	int exit_status;
+	pid_t pid;
+	if (!sy_cli_parse(cli, &usage, argc, argv, &arguments, &exit_status))
+		return exit_status;
+	if (!sy_cli_needs_run_dir(cli))
+		return SY_EXIT_USAGE;
+	if (!sy_takedown_is_running(cli->run_dir, &pid))
+		return sy_cli_fail(cli, "no cluster runs in %s: `slabyard up --run-dir %s` starts one",
+		                   cli->run_dir, cli->run_dir);
+	return status_show(cli, json);
+}

@@ -1,0 +1,77 @@
+/* The options of a unit: `up` takes them for all its units and hands them on, `unit` for its
+ * own. */
+#ifndef SY_UNIT_OPTIONS_H
+#define SY_UNIT_OPTIONS_H
+
+#include "daemon.h"
+#include "options.h"
+
+struct sy_unit_options {
+	uint64_t slab_bytes; /* 0: not given */
+	uint64_t max_entries, max_sessions, eager_max_bytes;
+	uint64_t read_pin_ns, heartbeat_ns, session_expire_ns;
+	const char *listen;
+	bool insecure;
+};
+
+/* Rows for a table of struct sy_option. */
+#define SY_UNIT_OPTION_ROWS(unit) \
+	{ \
+		.name = "slab-bytes", .value = "SIZE", .kind = SY_OPTION_BYTES, \
+		.target = &(unit)->slab_bytes, .help = "memory of one unit, as in 64MiB or 1.5GiB" \
+	}, \
+	{ \
+		.name = "max-entries", .value = "N", .kind = SY_OPTION_COUNT, .max = 10000000, \
+		.target = &(unit)->max_entries, .help = "entries of one unit; default: by its memory" \
+	}, \
+	{ \
+		.name = "max-sessions", .value = "N", .kind = SY_OPTION_COUNT, .min = 1, .max = 65535, \
+		.target = &(unit)->max_sessions, .help = "clients of one unit; default: 1024" \
+	}, \
+	{ \
+		.name = "eager-max-bytes", .value = "SIZE", .kind = SY_OPTION_BYTES, \
+		.target = &(unit)->eager_max_bytes, \
+		.help = "values up to this travel with their message; default: 8KiB" \
+	}, \
+	{ \
+		.name = "read-pin", .value = "TIME", .kind = SY_OPTION_DURATION, \
+		.target = &(unit)->read_pin_ns, .help = "how long a remote read may last; default: 60s" \
+	}, \
+	{ \
+		.name = "heartbeat", .value = "TIME", .kind = SY_OPTION_DURATION, \
+		.target = &(unit)->heartbeat_ns, .help = "how often clients are heard of; default: 2s" \
+	}, \
+	{ \
+		.name = "session-expire", .value = "TIME", .kind = SY_OPTION_DURATION, \
+		.target = &(unit)->session_expire_ns, \
+		.help = "when a silent remote client is given up; default: 20s" \
+	}, \
+	{ \
+		.name = "listen", .value = "ADDRESS", .kind = SY_OPTION_TEXT, .target = &(unit)->listen, \
+		.help = "where units listen besides the run directory; default: tcp://127.0.0.1:*" \
+	}, \
+	{ \
+		.name = "insecure", .kind = SY_OPTION_FLAG, .target = &(unit)->insecure, \
+		.help = "let --listen name an address that other hosts reach, unchecked" \
+	}
+
+/* The defaults. */
+void sy_unit_options_init(struct sy_unit_options *options);
+
+/* What they come to for one unit; `ret_config` points to texts of `options`. */
+void sy_unit_options_config(const struct sy_unit_options *options, uint32_t unit_id,
+                            uint32_t unit_count, const char *run_dir,
+                            struct sy_unit_config *ret_config);
+
+enum { SY_UNIT_WORDS_MAX = 24, SY_UNIT_WORD_BYTES = 32 };
+
+/* The options as words of a command line; they point into this struct and into the options. */
+struct sy_unit_words {
+	const char *list[SY_UNIT_WORDS_MAX];
+	size_t count;
+	char numbers[SY_UNIT_WORDS_MAX][SY_UNIT_WORD_BYTES];
+};
+
+void sy_unit_options_words(const struct sy_unit_options *options, struct sy_unit_words *ret_words);
+
+#endif

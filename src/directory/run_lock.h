@@ -1,0 +1,26 @@
+/* The supervisor's lock on a run directory: one cluster at a time, and whom to ask to stop it.
+ *
+ * A lock of the process (F_SETLK), which the system takes back at its end, however it ends, and
+ * of which the system itself tells who holds it: no number written in a file is believed. */
+#ifndef SY_RUN_LOCK_H
+#define SY_RUN_LOCK_H
+
+#include "runfiles.h"
+
+struct sy_run_lock {
+	int fd;
+	char path[SY_RUN_PATH_BYTES];
+};
+
+/* Holds the lock for this process until sy_run_lock_done; not inherited by fork. This process
+ * must not open the file otherwise. SY_E_BUSY: a cluster runs there; SY_E_SYS. */
+sy_status sy_run_lock_take(const struct sy_run_dir *dir, struct sy_run_lock *ret_lock,
+                           sy_error *err);
+/* Removes the file and lets go. */
+void sy_run_lock_done(struct sy_run_lock *lock);
+
+/* True: *ret_pidfd (the caller's to close) is of the process that holds the lock. False: nobody
+ * does. Call it from a process that holds no such lock. */
+bool sy_run_lock_holder(const struct sy_run_dir *dir, pid_t *ret_pid, int *ret_pidfd);
+
+#endif

@@ -1,0 +1,417 @@
+#include "supervisor.h"
+#include "child.h"
+#include "clock.h"
+#include "dir_server.h"
+#include "fail.h"
+#include "leftovers.h"
+#include "run_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const uint64_t LEFTOVERS_NS = 5000000000u; /* a unit's clean end takes no longer */
+static const uint64_t TERM_GRACE_NS = 10000000000u;
+static const uint64_t KILL_GRACE_NS = 5000000000u;
+
+enum { WORDS_BEFORE = 11, WAITS_BEFORE = 2, NUMBER_BYTES = 16 };
+
+enum phase {
+	PHASE_STARTING,
+	PHASE_SERVING,
+	PHASE_TERMINATING, /* units were told to end */
+	PHASE_KILLING,     /* ... and did not */
+};
+
+struct supervisor {
+	const struct sy_supervisor_config *config;
+	struct sy_run_dir dir;
+	bool made_dir;
+	struct sy_run_lock lock;
+	struct sy_dir_server *directory;
+	char endpoint[SY_RUN_PATH_BYTES + 8];
+	int signal_fd;
+	struct sy_child *children; /* one a slot */
+	struct pollfd *waits;      /* signals, directory, then two a child: its end, its words */
+	enum phase phase;
+	uint64_t phase_end_ns;
+	sy_status status; /* why it ends; SY_OK: it was asked to */
+	sy_error *err;
+	bool had_incident; /* the log is worth keeping */
+};
+
+/* A line with its time (of the wall: it is for people), in one write. */
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+	char line[640];
+	struct timespec now;
+	struct tm utc;
+	va_list args;
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &utc);
+	size_t head = strftime(line, sizeof line, "%Y-%m-%d %H:%M:%SZ ", &utc);
+	va_start(args, format);
+	size_t length = head + sy_format_list(line + head, sizeof line - head - 1, format, args);
+	va_end(args);
+	if (length > sizeof line - 2)
+		length = sizeof line - 2;
+	line[length++] = '\n';
+	ssize_t unused = write(STDERR_FILENO, line, length);
+	(void)unused;
+}
+
+/* What a unit says is passed on, a line late, so that its last words before a failed start are
+ * told once, as the failure. */
+static void unit_tell(void *context, const char *line)
+{
+	const uint32_t *unit_id = context;
+	say("unit %u: %s", *unit_id, line);
+}
+
+static void held_tell(struct sy_child *child, uint32_t unit_id)
+{
+	if (child->held[0] != '\0')
+		unit_tell(&unit_id, child->held);
+	child->held[0] = '\0';
+}
+
+static sy_status signals_open(struct supervisor *supervisor)
+{
+	sigset_t taken;
+	sigemptyset(&taken);
+	sigaddset(&taken, SIGTERM);
+	sigaddset(&taken, SIGINT);
+	sigaddset(&taken, SIGHUP);
+	if (sigprocmask(SIG_BLOCK, &taken, NULL) == 0)
+		supervisor->signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (supervisor->signal_fd < 0)
+		return sy_fail(supervisor->err, SY_E_SYS, __func__, "cannot watch for signals: %s",
+		               strerror(errno));
+	return SY_OK;
+}
+
+/* Goes on from the state that a killed supervisor left. Its units are gone (leftovers_await saw
+ * to it), so each that still stands there as alive has ended. */
+static sy_status directory_open(struct supervisor *supervisor)
+{
+	const struct sy_supervisor_config *config = supervisor->config;
+	char state[SY_RUN_PATH_BYTES], socket[SY_RUN_PATH_BYTES];
+	sy_status status = sy_run_dir_file(&supervisor->dir, "directory.state", state, supervisor->err);
+	if (status == SY_OK)
+		status = sy_run_dir_file(&supervisor->dir, "directory.ipc", socket, supervisor->err);
+	if (status != SY_OK)
+		return status;
+	sy_format(supervisor->endpoint, sizeof supervisor->endpoint, "ipc://%s", socket);
+	const char *const endpoints[] = {supervisor->endpoint};
+	sy_error inner;
+	status = sy_dir_server_open(state, config->unit_count, endpoints, 1, &supervisor->directory,
+	                            &inner);
+	if (status == SY_E_INVALID || status == SY_E_PROTOCOL)
+		return sy_fail(supervisor->err, status, __func__,
+		               "what a killed cluster left in %s does not fit: %s; `slabyard down --run-dir "
+		               "%s` removes it", supervisor->dir.path, inner.message, supervisor->dir.path);
+	if (status != SY_OK)
+		return sy_fail(supervisor->err, status, __func__, "%s", inner.message);
+	for (uint32_t i = 0; i < config->unit_count; i++) {
+		const struct sy_unit_info *slot =
+			sy_registry_slot(sy_dir_server_registry(supervisor->directory), i);
+		if (slot->state != SY_UNIT_NONE && slot->state != SY_UNIT_DEAD)
+			sy_dir_server_exited(supervisor->directory, i, slot->incarnation);
+	}
+	return SY_OK;
+}
+
+static sy_status unit_start(struct supervisor *supervisor, const char **words, uint32_t unit_id)
+{
+	const struct sy_supervisor_config *config = supervisor->config;
+	char id[NUMBER_BYTES], count[NUMBER_BYTES];
+	sy_format(id, sizeof id, "%u", unit_id);
+	sy_format(count, sizeof count, "%u", config->unit_count);
+	const char *const before[] = {
+		"slabyard", "unit",         "--run-dir",          supervisor->dir.path, "--unit-id", id,
+		"--units",  count,          "--directory",        supervisor->endpoint};
+	_Static_assert(sizeof before / sizeof before[0] + 1 == WORDS_BEFORE, "room for these and NULL");
+	memcpy(words, before, sizeof before);
+	memcpy(words + WORDS_BEFORE - 1, config->unit_words,
+	       config->unit_word_count * sizeof words[0]);
+	words[WORDS_BEFORE - 1 + config->unit_word_count] = NULL;
+	/* exec's words are not const by history only. */
+	return sy_child_start((char *const *)(uintptr_t)words, &supervisor->children[unit_id],
+	                      supervisor->err);
+}
+
+static sy_status units_start(struct supervisor *supervisor)
+{
+	const struct sy_supervisor_config *config = supervisor->config;
+	const char **words = calloc(WORDS_BEFORE + config->unit_word_count, sizeof *words);
+	if (words == NULL)
+		return sy_fail(supervisor->err, SY_E_SYS, __func__, "out of memory");
+	sy_status status = SY_OK;
+	for (uint32_t i = 0; i < config->unit_count && status == SY_OK; i++)
+		status = unit_start(supervisor, words, i);
+	free(words);
+	return status;
+}
+
+static uint32_t living_count(const struct supervisor *supervisor)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < supervisor->config->unit_count; i++)
+		count += supervisor->children[i].pid > 0 && !supervisor->children[i].ended;
+	return count;
+}
+
+static void units_signal(struct supervisor *supervisor, int signal)
+{
+	for (uint32_t i = 0; i < supervisor->config->unit_count; i++) {
+		sy_child_signal(&supervisor->children[i], signal);
+		/* A stopped one ends only once it goes on. */
+		sy_child_signal(&supervisor->children[i], SIGCONT);
+	}
+}
+
+static void phase_set(struct supervisor *supervisor, enum phase phase, uint64_t lasts_ns)
+{
+	supervisor->phase = phase;
+	supervisor->phase_end_ns = sy_clock_now_ns() + lasts_ns;
+	if (phase == PHASE_TERMINATING)
+		units_signal(supervisor, SIGTERM);
+	if (phase == PHASE_KILLING)
+		units_signal(supervisor, SIGKILL);
+}
+
+/* Begins the end; status and err say why, unless an earlier reason stands. */
+static void end_begin(struct supervisor *supervisor, sy_status status)
+{
+	if (supervisor->phase < PHASE_TERMINATING) {
+		supervisor->status = status;
+		phase_set(supervisor, PHASE_TERMINATING, TERM_GRACE_NS);
+	}
+}
+
+static void unit_over(struct supervisor *supervisor, uint32_t unit_id)
+{
+	struct sy_child *child = &supervisor->children[unit_id];
+	char end[96];
+	/* Before the reaping: until then the pid is nobody else's. */
+	sy_dir_server_process_exited(supervisor->directory, unit_id, (uint32_t)child->pid);
+	sy_child_read(child, unit_tell, &unit_id);
+	sy_child_reap(child);
+	sy_child_end_text(child, end, sizeof end);
+	if (supervisor->phase == PHASE_STARTING) {
+		if (child->held[0] != '\0')
+			sy_fail(supervisor->err, SY_E_SYS, __func__, "unit %u: %s", unit_id, child->held);
+		else
+			sy_fail(supervisor->err, SY_E_SYS, __func__, "unit %u %s before it was ready", unit_id,
+			        end);
+		end_begin(supervisor, SY_E_SYS);
+	} else if (supervisor->phase == PHASE_SERVING) {
+		supervisor->had_incident = true;
+		held_tell(child, unit_id);
+		say("unit %u (process %d) %s: what it held is gone, the others serve on", unit_id,
+		    (int)child->pid, end);
+	} else if (supervisor->status == SY_OK) {
+		held_tell(child, unit_id);
+	}
+}
+
+/* Once every slot is held the cluster is up. */
+static void readiness_check(struct supervisor *supervisor)
+{
+	uint64_t total_bytes = 0;
+	for (uint32_t i = 0; i < supervisor->config->unit_count; i++) {
+		const struct sy_unit_info *slot =
+			sy_registry_slot(sy_dir_server_registry(supervisor->directory), i);
+		if (slot->state != SY_UNIT_ACTIVE)
+			return;
+		total_bytes += slot->slab_bytes;
+	}
+	supervisor->phase = PHASE_SERVING;
+	if (!supervisor->config->ready(supervisor->config->context, supervisor->dir.path, total_bytes))
+		end_begin(supervisor, sy_fail(supervisor->err, SY_E_SYS, __func__,
+		                              "whoever asked for the cluster is gone"));
+}
+
+static void signals_read(struct supervisor *supervisor)
+{
+	struct signalfd_siginfo info;
+	while (read(supervisor->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+		if (supervisor->phase == PHASE_TERMINATING)
+			phase_set(supervisor, PHASE_KILLING, KILL_GRACE_NS);
+		else if (supervisor->phase == PHASE_STARTING)
+			end_begin(supervisor, sy_fail(supervisor->err, SY_E_SYS, __func__,
+			                              "stopped before its units were ready"));
+		else
+			end_begin(supervisor, SY_OK);
+	}
+}
+
+/* True while the end goes on. */
+static bool phase_check(struct supervisor *supervisor)
+{
+	bool is_late = sy_clock_now_ns() >= supervisor->phase_end_ns;
+	switch (supervisor->phase) {
+	case PHASE_STARTING:
+		readiness_check(supervisor);
+		if (supervisor->phase == PHASE_STARTING && is_late)
+			end_begin(supervisor, sy_fail(supervisor->err, SY_E_TIMEOUT, __func__,
+			                              "the units were not ready in time"));
+		return true;
+	case PHASE_SERVING:
+		return true;
+	case PHASE_TERMINATING:
+		if (is_late && living_count(supervisor) > 0) {
+			supervisor->had_incident = true;
+			say("%u units did not end in time and are killed", living_count(supervisor));
+			phase_set(supervisor, PHASE_KILLING, KILL_GRACE_NS);
+		}
+		return living_count(supervisor) > 0;
+	case PHASE_KILLING:
+		return living_count(supervisor) > 0 && !is_late;
+	}
+	return false;
+}
+
+static void waits_set(struct supervisor *supervisor)
+{
+	supervisor->waits[0] = (struct pollfd){.fd = supervisor->signal_fd, .events = POLLIN};
+	supervisor->waits[1] =
+		(struct pollfd){.fd = sy_dir_server_fd(supervisor->directory), .events = POLLIN};
+	for (uint32_t i = 0; i < supervisor->config->unit_count; i++) {
+		const struct sy_child *child = &supervisor->children[i];
+		bool lives = child->pid > 0 && !child->ended;
+		struct pollfd *pair = &supervisor->waits[WAITS_BEFORE + 2 * i];
+		pair[0] = (struct pollfd){.fd = lives ? child->pidfd : -1, .events = POLLIN};
+		pair[1] = (struct pollfd){.fd = child->said_fd, .events = POLLIN};
+	}
+}
+
+/* While a failed start is undone nobody wants to hear more of it than its cause. */
+static bool is_telling(const struct supervisor *supervisor)
+{
+	return supervisor->phase != PHASE_STARTING && supervisor->status == SY_OK;
+}
+
+static void units_look(struct supervisor *supervisor)
+{
+	for (uint32_t i = 0; i < supervisor->config->unit_count; i++) {
+		struct sy_child *child = &supervisor->children[i];
+		sy_child_read(child, unit_tell, &i);
+		if (is_telling(supervisor))
+			held_tell(child, i);
+		if (sy_child_is_over(child))
+			unit_over(supervisor, i);
+	}
+}
+
+static void run(struct supervisor *supervisor)
+{
+	nfds_t wait_count = WAITS_BEFORE + 2 * (nfds_t)supervisor->config->unit_count;
+	for (;;) { /* each phase but SERVING has an end */
+		bool more = sy_dir_server_step(supervisor->directory);
+		if (!phase_check(supervisor))
+			return;
+		uint64_t until_ns =
+			supervisor->phase == PHASE_SERVING ? UINT64_MAX : supervisor->phase_end_ns;
+		waits_set(supervisor);
+		poll(supervisor->waits, wait_count,
+		     more ? 0 : sy_clock_poll_ms(sy_clock_now_ns(), until_ns));
+		signals_read(supervisor);
+		units_look(supervisor);
+	}
+}
+
+static sy_status log_open(const struct supervisor *supervisor)
+{
+	char path[SY_RUN_PATH_BYTES];
+	sy_status status = sy_run_dir_file(&supervisor->dir, "slabyard.log", path, supervisor->err);
+	if (status != SY_OK)
+		return status;
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	bool ok = fd >= 0 && dup2(fd, STDOUT_FILENO) >= 0 && dup2(fd, STDERR_FILENO) >= 0 &&
+	          chdir("/") == 0; /* whoever wants to unmount our folder shall be able to */
+	if (!ok)
+		status = sy_fail(supervisor->err, SY_E_SYS, __func__, "cannot write %s: %s", path,
+		                 strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return status;
+}
+
+static sy_status supervisor_start(struct supervisor *supervisor)
+{
+	const struct sy_supervisor_config *config = supervisor->config;
+	supervisor->children = calloc(config->unit_count, sizeof *supervisor->children);
+	supervisor->waits = calloc(WAITS_BEFORE + 2 * config->unit_count, sizeof *supervisor->waits);
+	if (supervisor->children == NULL || supervisor->waits == NULL)
+		return sy_fail(supervisor->err, SY_E_SYS, __func__, "out of memory");
+	for (uint32_t i = 0; i < config->unit_count; i++)
+		supervisor->children[i] = (struct sy_child){.pidfd = -1, .said_fd = -1};
+	sy_status status = sy_leftovers_await(&supervisor->dir, sy_clock_now_ns() + LEFTOVERS_NS,
+	                                      supervisor->err);
+	if (status == SY_OK && config->to_log)
+		status = log_open(supervisor);
+	if (status == SY_OK)
+		status = signals_open(supervisor);
+	if (status == SY_OK)
+		status = directory_open(supervisor);
+	return status;
+}
+
+/* The directory is open. Returns how it all ended. */
+static sy_status supervisor_serve(struct supervisor *supervisor)
+{
+	phase_set(supervisor, PHASE_STARTING, supervisor->config->start_timeout_ns);
+	sy_status status = units_start(supervisor);
+	if (status != SY_OK)
+		end_begin(supervisor, status);
+	run(supervisor);
+	uint32_t left = living_count(supervisor);
+	if (left > 0 && supervisor->status == SY_OK)
+		supervisor->status = sy_fail(supervisor->err, SY_E_BUSY, __func__,
+		                             "%u units could not be ended", left);
+	return supervisor->status;
+}
+
+static void supervisor_done(struct supervisor *supervisor, bool remove_files)
+{
+	sy_dir_server_close(supervisor->directory);
+	if (remove_files)
+		sy_leftovers_remove(&supervisor->dir, !supervisor->had_incident);
+	sy_run_lock_done(&supervisor->lock);
+	if (supervisor->made_dir)
+		rmdir(supervisor->dir.path); /* fails if it holds more, as it should */
+	for (uint32_t i = 0; supervisor->children != NULL && i < supervisor->config->unit_count; i++)
+		sy_child_done(&supervisor->children[i]);
+	if (supervisor->signal_fd >= 0)
+		close(supervisor->signal_fd);
+	free(supervisor->children);
+	free(supervisor->waits);
+}
+
+sy_status sy_supervisor_run(const struct sy_supervisor_config *config, sy_error *err)
+{
+	struct supervisor supervisor = {.config = config, .signal_fd = -1, .err = err};
+	umask(0077); /* what it makes is for its own user */
+	supervisor.made_dir = access(config->run_dir, F_OK) != 0;
+	sy_status status = sy_run_dir_open(config->run_dir, true, &supervisor.dir, err);
+	if (status == SY_OK)
+		status = sy_run_lock_take(&supervisor.dir, &supervisor.lock, err);
+	if (status != SY_OK)
+		return status;
+	status = supervisor_start(&supervisor);
+	/* What stood there before a start that could not even begin is not ours to remove. */
+	bool is_ours = status == SY_OK || supervisor.made_dir;
+	if (status == SY_OK)
+		status = supervisor_serve(&supervisor);
+	supervisor_done(&supervisor, is_ours);
+	return status;
+}
