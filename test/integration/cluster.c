@@ -1,0 +1,223 @@
+#include "cluster.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "dir_client.h"
+#include "dir_server.h"
+#include "clock.h"
+
+enum { WAIT_MS = 20000 };
+
+static _Noreturn void die(const char *what)
+{
+	fprintf(stderr, "cluster: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+/* A child that ends when we do, however we end. */
+static pid_t fork_child(void)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid < 0)
+		die("fork");
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(1);
+	}
+	return pid;
+}
+
+struct exit_report {
+	uint32_t unit_id;
+	uint32_t pid;
+};
+
+/* The directory's process: serves until the pipe closes. A report on the pipe is an exit. */
+static _Noreturn void serve_directory(const struct cluster *cluster, int pipe_fd)
+{
+	char state[128];
+	const char *endpoints[] = {cluster->directory};
+	struct sy_dir_server *server;
+	sy_error err = {0};
+
+	snprintf(state, sizeof state, "%s/directory.state", cluster->run_dir);
+	if (sy_dir_server_open(state, cluster->unit_count, endpoints, 1, &server, &err) != SY_OK) {
+		fprintf(stderr, "cluster: %s\n", err.message);
+		_exit(1);
+	}
+	for (;;) {
+		struct pollfd fds[] = {{.fd = sy_dir_server_fd(server), .events = POLLIN},
+		                       {.fd = pipe_fd, .events = POLLIN}};
+		struct exit_report report;
+
+		while (sy_dir_server_step(server))
+			;
+		poll(fds, 2, 1000);
+		if (fds[1].revents == 0)
+			continue;
+		if (read(pipe_fd, &report, sizeof report) != sizeof report)
+			break;
+		sy_dir_server_process_exited(server, report.unit_id, report.pid);
+	}
+	sy_dir_server_close(server);
+	_exit(0);
+}
+
+static void say_ready(void *context, const struct sy_unit_info *info)
+{
+	char byte = 1;
+
+	(void)info;
+	(void)!write(*(int *)context, &byte, 1);
+}
+
+static void start_unit(struct cluster *cluster, uint32_t unit_id, uint64_t slab_bytes,
+                       void (*adjust)(struct sy_unit_config *config))
+{
+	struct sy_unit_config config;
+	int ready[2];
+	char byte;
+
+	if (pipe(ready) != 0)
+		die("pipe");
+	pid_t pid = fork_child();
+	if (pid == 0) {
+		close(ready[0]);
+		close(cluster->server_pipe);
+		sy_unit_config_init(&config);
+		config.unit_id = unit_id;
+		config.slot_count = cluster->unit_count;
+		config.slab_bytes = slab_bytes;
+		config.run_dir = cluster->run_dir;
+		config.directory = cluster->directory;
+		config.ready = say_ready;
+		config.ready_context = &ready[1];
+		if (adjust != NULL)
+			adjust(&config);
+		_exit(sy_unit_run(&config));
+	}
+	close(ready[1]);
+	struct pollfd fd = {.fd = ready[0], .events = POLLIN};
+	if (poll(&fd, 1, WAIT_MS) != 1 || read(ready[0], &byte, 1) != 1)
+		die("a unit did not start");
+	close(ready[0]);
+	cluster->units[unit_id] = pid;
+}
+
+void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_bytes,
+                   void (*adjust)(struct sy_unit_config *config))
+{
+	int server[2];
+
+	*cluster = (struct cluster){.unit_count = unit_count};
+	snprintf(cluster->run_dir, sizeof cluster->run_dir, "/tmp/slabyard-test-XXXXXX");
+	if (mkdtemp(cluster->run_dir) == NULL)
+		die("mkdtemp");
+	snprintf(cluster->directory, sizeof cluster->directory, "ipc://%s/directory.ipc",
+	         cluster->run_dir);
+	if (pipe(server) != 0)
+		die("pipe");
+	cluster->server = fork_child();
+	if (cluster->server == 0) {
+		close(server[1]);
+		serve_directory(cluster, server[0]);
+	}
+	close(server[0]);
+	cluster->server_pipe = server[1];
+	for (uint32_t u = 0; u < unit_count; u++)
+		start_unit(cluster, u, slab_bytes, adjust);
+}
+
+static int wait_for(pid_t pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0), status = 0;
+	struct pollfd gone = {.fd = fd, .events = POLLIN};
+
+	if (fd >= 0 && poll(&gone, 1, WAIT_MS) != 1) {
+		fprintf(stderr, "cluster: process %d does not end\n", (int)pid);
+		kill(pid, SIGKILL);
+	}
+	close(fd);
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+void cluster_kill(struct cluster *cluster, uint32_t unit_id, int signal)
+{
+	struct exit_report report = {unit_id, (uint32_t)cluster->units[unit_id]};
+	struct sy_dir_client *client;
+	struct sy_unit_list list = {0};
+	uint64_t end_ns = sy_clock_now_ns() + (uint64_t)WAIT_MS * 1000000u;
+	bool dead = false;
+
+	kill(cluster->units[unit_id], signal);
+	wait_for(cluster->units[unit_id]);
+	cluster->units[unit_id] = 0;
+	if (write(cluster->server_pipe, &report, sizeof report) != sizeof report)
+		die("report");
+	if (sy_dir_client_open(cluster->directory, &client, NULL) != SY_OK)
+		die("directory");
+	while (!dead && sy_clock_now_ns() < end_ns) {
+		if (sy_dir_client_units(client, 0, end_ns, &list, NULL) != SY_OK)
+			die("directory");
+		dead = list.units[unit_id].state == SY_UNIT_DEAD;
+		sy_unit_list_done(&list);
+	}
+	sy_dir_client_close(client);
+	if (!dead)
+		die("the directory does not see the unit's end");
+}
+
+void cluster_restart(struct cluster *cluster, uint32_t unit_id, uint64_t slab_bytes,
+                     void (*adjust)(struct sy_unit_config *config))
+{
+	start_unit(cluster, unit_id, slab_bytes, adjust);
+}
+
+static void remove_dir(const char *path)
+{
+	DIR *dir = opendir(path);
+
+	for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+		if (entry->d_name[0] != '.')
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	rmdir(path);
+}
+
+void cluster_stop(struct cluster *cluster)
+{
+	bool clean = true;
+
+	for (uint32_t u = 0; u < cluster->unit_count; u++) {
+		if (cluster->units[u] > 0)
+			kill(cluster->units[u], SIGTERM);
+	}
+	for (uint32_t u = 0; u < cluster->unit_count; u++) {
+		if (cluster->units[u] > 0)
+			clean = wait_for(cluster->units[u]) == 0 && clean;
+	}
+	close(cluster->server_pipe);
+	clean = wait_for(cluster->server) == 0 && clean;
+	remove_dir(cluster->run_dir);
+	if (!clean) {
+		fprintf(stderr, "cluster: a process did not end cleanly\n");
+		exit(1);
+	}
+}
