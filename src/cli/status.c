@@ -79,7 +79,9 @@ static void report_print(const sy_unit_report *report)
 	printf("%4" PRIu32 "  %-9s %8" PRIu64 "  %10s", report->unit_id, report->state, report->pid,
 	       capacity);
 	if (!report->answered) {
-		printf("  %s\n", report->message);
+		bool has_message = report->message[0] != '\0';
+		bool is_dead = strcmp(report->state, "dead") == 0;
+		printf("  %s\n", has_message ? report->message : is_dead ? "its rows are gone" : "");
 		return;
 	}
 	uint64_t free_bytes = stat_of(report->bytes, report->byte_count, "free");

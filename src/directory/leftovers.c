@@ -83,25 +83,29 @@ static int unit_pidfd(const struct sy_run_dir *dir, uint32_t unit_id)
 	return -1;
 }
 
-/* False: the unit still lives at deadline_ns. `signal` 0: only waits. */
-static bool unit_await(const struct sy_run_dir *dir, uint32_t unit_id, int signal,
-                       uint64_t deadline_ns)
+static void unit_signal(const struct sy_run_dir *dir, uint32_t unit_id, int signal)
+{
+	int pidfd = unit_pidfd(dir, unit_id);
+	if (pidfd < 0)
+		return;
+	pidfd_send_signal(pidfd, signal, NULL, 0);
+	pidfd_send_signal(pidfd, SIGCONT, NULL, 0); /* a stopped one hears it then */
+	close(pidfd);
+}
+
+/* False: the unit still lives at deadline_ns. */
+static bool unit_await(const struct sy_run_dir *dir, uint32_t unit_id, uint64_t deadline_ns)
 {
 	pid_t pid;
 	while (sy_run_unit_lives(dir, unit_id, &pid)) {
 		uint64_t now = sy_clock_now_ns();
 		if (now >= deadline_ns)
 			return false;
-		int pidfd = unit_pidfd(dir, unit_id);
-		if (pidfd >= 0 && signal != 0) {
-			pidfd_send_signal(pidfd, signal, NULL, 0);
-			pidfd_send_signal(pidfd, SIGCONT, NULL, 0);
-		}
-		struct pollfd wait = {.fd = pidfd, .events = POLLIN};
+		struct pollfd wait = {.fd = unit_pidfd(dir, unit_id), .events = POLLIN};
 		int ms = sy_clock_poll_ms(now, deadline_ns);
-		poll(&wait, 1, pidfd < 0 && ms > LOOK_AGAIN_MS ? LOOK_AGAIN_MS : ms);
-		if (pidfd >= 0)
-			close(pidfd);
+		poll(&wait, 1, wait.fd < 0 && ms > LOOK_AGAIN_MS ? LOOK_AGAIN_MS : ms);
+		if (wait.fd >= 0)
+			close(wait.fd);
 	}
 	return true;
 }
@@ -120,7 +124,7 @@ sy_status sy_leftovers_await(const struct sy_run_dir *dir, uint64_t deadline_ns,
 	struct unit_ids units;
 	ids_find(dir, ".lock", &units);
 	for (uint32_t i = 0; i < units.count; i++) {
-		if (!unit_await(dir, units.ids[i], 0, deadline_ns))
+		if (!unit_await(dir, units.ids[i], deadline_ns))
 			return fail_lives(dir, units.ids[i], ": end it with `slabyard down`", err);
 	}
 	return SY_OK;
@@ -137,9 +141,9 @@ sy_status sy_leftovers_end(const struct sy_run_dir *dir, uint64_t grace_ns, sy_e
 		living = 0;
 		/* All are told before the first is waited for. */
 		for (uint32_t i = 0; i < units.count; i++)
-			unit_await(dir, units.ids[i], signals[attempt], sy_clock_now_ns() + 1);
+			unit_signal(dir, units.ids[i], signals[attempt]);
 		for (uint32_t i = 0; i < units.count; i++) {
-			if (!unit_await(dir, units.ids[i], 0, deadline_ns)) {
+			if (!unit_await(dir, units.ids[i], deadline_ns)) {
 				living++;
 				one = units.ids[i];
 			}

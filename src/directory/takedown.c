@@ -12,6 +12,8 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
+enum { PATH_BYTES = 4096 };
+
 static const uint64_t SECOND_NS = 1000000000u;
 static const uint64_t SUPERVISOR_NS = 20000000000u; /* longer than it gives its units */
 static const uint64_t KILLED_NS = 5000000000u;
@@ -70,6 +72,14 @@ static sy_status leftovers_clear(const struct sy_run_dir *dir, bool *ret_found, 
 	return status;
 }
 
+/* A cluster makes VERSION first and removes it last, so where there is none there is no cluster. */
+static bool has_version(const char *run_dir)
+{
+	char path[PATH_BYTES];
+	size_t bytes = sy_format(path, sizeof path, "%s/VERSION", run_dir);
+	return bytes >= sizeof path || access(path, F_OK) == 0 || errno != ENOENT;
+}
+
 sy_status sy_takedown_run(const struct sy_takedown_config *config, enum sy_takedown *ret_what,
                           bool *ret_log_kept, sy_error *err)
 {
@@ -78,6 +88,11 @@ sy_status sy_takedown_run(const struct sy_takedown_config *config, enum sy_taked
 	pid_t pid = 0;
 	int pidfd = -1;
 	bool found = false;
+	*ret_log_kept = false;
+	if (!has_version(config->run_dir)) {
+		*ret_what = SY_TAKEDOWN_NOTHING;
+		return SY_OK;
+	}
 	sy_status status = sy_run_dir_open(config->run_dir, false, &dir, err);
 	if (status == SY_OK)
 		status = sy_run_dir_file(&dir, "slabyard.log", log, err);
