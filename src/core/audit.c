@@ -64,6 +64,9 @@ static const char *entries_of_fault(struct sy_core *core, uint32_t index, struct
 			return "a blob's list of entries is too long";
 		if (entry->blob != index || entry->ns != blob->ns)
 			return "an entry stands in the list of another blob";
+		if (entry->field == 0 || entry->field > core->tables.fields.pool.touched
+		    || entry->shape > core->tables.shapes.pool.touched)
+			return "an entry has no field, or a field or shape that was never taken";
 		bool is_live = (entry->flags & SY_ENTRY_LIVE) != 0;
 		bool pending = (entry->flags & SY_ENTRY_PENDING) != 0;
 		if (pending != (is_live && blob->state == SY_BLOB_COMMITTING))
@@ -117,6 +120,8 @@ static const char *blobs_fault(struct sy_core *core, struct totals *totals)
 			continue;
 		if (blob->state >= SY_BLOB_STATE_COUNT)
 			return "a blob is in no state";
+		if (blob->ns == 0 || blob->ns > core->tables.namespaces.pool.touched)
+			return "a blob has no namespace, or one that was never taken";
 		totals->blobs++;
 		totals->by_id += blob->by_id;
 		bool gone = blob->state == SY_BLOB_RETIRED || blob->state == SY_BLOB_QUARANTINED;
@@ -158,7 +163,8 @@ static const char *id_hash_fault(struct sy_core *core, const struct totals *tota
 	for (uint32_t k = 0; k < core->tables.id_bucket_count; k++) {
 		uint32_t i = *sy_bucket_at(core, core->tables.id_buckets_at, k);
 		for (; i != 0; i = sy_blob_at(core, i)->id_next) {
-			if (++count > totals->by_id || !sy_blob_at(core, i)->by_id)
+			if (i > core->tables.blobs.touched || ++count > totals->by_id
+			    || !sy_blob_at(core, i)->by_id)
 				return "the id hash has a blob that is not found by its id";
 		}
 	}
@@ -194,6 +200,8 @@ static const char *key_hash_fault(struct sy_core *core, uint32_t live)
 	for (uint32_t k = 0; k < tables->entry_bucket_count; k++) {
 		uint32_t head = *sy_bucket_at(core, tables->key_buckets_at, k);
 		for (uint32_t i = head; i != 0;) {
+			if (i > tables->entries.touched)
+				return "the key hash leaves its pool";
 			const struct sy_entry *entry = sy_entry_at(core, i);
 			uint32_t hash = sy_hash_key(core, entry->ns, entry->row, entry->field);
 			if (++count > live || (entry->flags & SY_ENTRY_LIVE) == 0)
@@ -230,6 +238,8 @@ static const char *row_hash_fault(struct sy_core *core, uint32_t live)
 	for (uint32_t k = 0; k < tables->entry_bucket_count; k++) {
 		uint32_t head = *sy_bucket_at(core, tables->row_buckets_at, k), prev = 0;
 		for (uint32_t i = head; i != 0;) {
+			if (i > tables->entries.touched)
+				return "the row hash leaves its pool";
 			const struct sy_entry *entry = sy_entry_at(core, i);
 			uint32_t hash = sy_hash_row(core, entry->ns, entry->row);
 			if (++count > live || (entry->flags & SY_ENTRY_LIVE) == 0)

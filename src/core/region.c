@@ -298,7 +298,10 @@ static const char *tree_fault(struct sy_core *core, uint32_t index, uint32_t *la
                               uint32_t *count)
 {
 	const struct sy_region *node = region_at(core, index);
+	const uint32_t touched = core->tables.regions.touched;
 	const char *fault = NULL;
+	if (index > touched || node->left > touched || node->right > touched)
+		return "the tree of holes leaves its pool";
 	int left = height_of(core, node->left), right = height_of(core, node->right);
 	if (!node->is_hole)
 		return "a region that is no hole stands in the tree of holes";
@@ -323,8 +326,8 @@ const char *sy_region_fault(struct sy_core *core)
 	bool after_hole = false;
 	for (; index != 0; count++) {
 		const struct sy_region *region = region_at(core, index);
-		if (count >= core->tables.regions.used)
-			return "more regions are linked than used";
+		if (count >= core->tables.regions.used || index > core->tables.regions.touched)
+			return "more regions are linked than used, or others";
 		if (region->prev != prev || region->offset != end || region->bytes == 0
 		    || region->bytes % SY_ENTRY_ALIGN_BYTES != 0)
 			return "regions do not follow each other";

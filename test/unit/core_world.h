@@ -120,7 +120,8 @@ static inline void world_draft(struct world *world, struct draft *draft)
 				if (parts == 2 && k % 2 != part)
 					continue;
 				draft->ordinals[c][column->row_count] = k;
-				draft->extents[c][column->row_count] = column->extent;
+				uint64_t unit = column->kind == SY_KIND_TENSOR ? 4 * column->shape.tail[0] : 1;
+				draft->extents[c][column->row_count] = unit * sy_prng_below(prng, 30);
 				column->row_count++;
 			}
 			if (parts == 2 || sy_prng_chance(prng, 30))

@@ -142,6 +142,20 @@ static void test_accounts(void **state)
 	sy_entry_kill(core, sy_entry_row_first(core, 1, 5), 1); /* on disk only: goes at once */
 	check_bytes(core, SY_BLOB_FREE, 0);
 
+	/* The same while a reader still has what it loaded: released, and none of the slab. */
+	blob = commit_one(core, 4, 5, true);
+	sy_blob_move(core, blob, SY_BLOB_ON_SSD);
+	sy_entry_show_all(core, blob, 1);
+	sy_blob_at(core, blob)->pin_count = 1;
+	sy_entry_kill(core, sy_entry_row_first(core, 1, 5), 1);
+	assert_int_equal(sy_blob_at(core, blob)->state, SY_BLOB_RELEASED);
+	check_bytes(core, SY_BLOB_FREE, 0);
+	sy_core_rebuild(core, true);
+	check_bytes(core, SY_BLOB_FREE, 0);
+	sy_blob_at(core, blob)->pin_count = 0;
+	sy_blob_settle(core, blob, 1);
+	check_bytes(core, SY_BLOB_FREE, 0);
+
 	blob = commit_one(core, 3, 5, false);
 	check_bytes(core, SY_BLOB_PUBLISHED, nbytes);
 	sy_blob_move(core, blob, SY_BLOB_DEMOTING);

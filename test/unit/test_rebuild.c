@@ -102,6 +102,10 @@ static void check_cold(struct world *world)
 	world_check(world);
 	assert_int_equal(world_extra(world->core), 0);
 	assert_true(world->core->tables.next_generation >= generation);
+	for (uint32_t i = 1; i <= world->core->tables.blobs.touched; i++) {
+		const struct sy_blob *blob = sy_blob_at(world->core, i);
+		assert_true(blob->pin_count == 0 && blob->quarantine_until_ns == 0);
+	}
 	const struct sy_volatile *volatiles = &world->core->volatiles;
 	assert_int_equal(volatiles->sessions.touched + volatiles->pins.touched
 	                 + volatiles->quarantined_blobs.count, 0);
