@@ -61,8 +61,9 @@ static sy_status count_take(const struct sy_option *option, const char *value, s
 		return sy_fail(err, SY_E_INVALID, __func__, "--%s: %s", option->name, inner.message);
 	uint64_t max = option->max == 0 ? UINT64_MAX : option->max;
 	if (number < option->min || number > max)
-		return sy_fail(err, SY_E_INVALID, __func__, "--%s takes a number of %llu to %llu, not %llu",
-		               option->name, (unsigned long long)option->min, (unsigned long long)max,
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "--%s takes a number of %llu to %llu, not %llu", option->name,
+		               (unsigned long long)option->min, (unsigned long long)max,
 		               (unsigned long long)number);
 	*(uint64_t *)option->target = number;
 	return SY_OK;
@@ -128,8 +129,8 @@ static sy_status option_find(const struct sy_usage *usage, const char *word,
 	return SY_OK;
 }
 
-static sy_status arguments_check(const struct sy_usage *usage, const struct sy_arguments *arguments,
-                                 sy_error *err)
+static sy_status arguments_check(const struct sy_usage *usage,
+                                 const struct sy_arguments *arguments, sy_error *err)
 {
 	if (arguments->count > usage->argument_max) {
 		const char *extra = arguments->list[usage->argument_max];
@@ -221,7 +222,8 @@ size_t sy_options_help(const struct sy_usage *usage, char *out, size_t size)
 {
 	struct help_text text = {.out = out, .size = size};
 	help_add(&text, "Usage: slabyard%s%s [OPTIONS]%s%s\n\n%s\n", usage->name[0] != '\0' ? " " : "",
-	         usage->name, usage->arguments[0] != '\0' ? " " : "", usage->arguments, usage->summary);
+	         usage->name, usage->arguments[0] != '\0' ? " " : "", usage->arguments,
+	         usage->summary);
 	if (usage->details != NULL)
 		help_add(&text, "\n%s", usage->details);
 	help_add(&text, "\nOptions:\n");

@@ -14,8 +14,8 @@
 static const uint64_t ANSWER_NS = 3000000000u;
 
 static const char details[] =
-	"Asks the directory and every unit at once. A unit that is dead or does not answer within 3 s\n"
-	"is shown as such; that is no failure of this command.\n"
+	"Asks the directory and every unit at once. A unit that is dead or does not answer within\n"
+	"3 s is shown as such; that is no failure of this command.\n"
 	"\n"
 	"--json prints one object: run_dir, unit_count, and units: a list of objects with unit_id,\n"
 	"state (active, draining, suspect, dead, none), answered, incarnation, pid, capacity_bytes,\n"

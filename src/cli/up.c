@@ -34,8 +34,8 @@ static const char details[] =
 	"cluster, and DIR/slabyard.log has what the units say. What a killed cluster left in DIR is\n"
 	"removed. If a unit fails to start, everything stops and the cause is told.\n"
 	"\n"
-	"Row g lives on unit g mod N; N is fixed for the cluster's life. A unit that dies later takes\n"
-	"its rows with it and the others serve on.\n";
+	"Row g lives on unit g mod N; N is fixed for the cluster's life. A unit that dies later\n"
+	"takes its rows with it and the others serve on.\n";
 
 static void report(struct up *up, char letter, const char *line)
 {

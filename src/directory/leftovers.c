@@ -115,8 +115,9 @@ static sy_status fail_lives(const struct sy_run_dir *dir, uint32_t unit_id, cons
 {
 	pid_t pid = 0;
 	sy_run_unit_lives(dir, unit_id, &pid);
-	return sy_fail(err, SY_E_BUSY, "sy_leftovers", "unit %u (process %d) of a former cluster still "
-	               "runs in %s%s", unit_id, (int)pid, dir->path, advice);
+	return sy_fail(err, SY_E_BUSY, "sy_leftovers",
+	               "unit %u (process %d) of a former cluster still runs in %s%s", unit_id,
+	               (int)pid, dir->path, advice);
 }
 
 sy_status sy_leftovers_await(const struct sy_run_dir *dir, uint64_t deadline_ns, sy_error *err)

@@ -104,9 +104,10 @@ static sy_status directory_open(struct supervisor *supervisor)
 {
 	const struct sy_supervisor_config *config = supervisor->config;
 	char state[SY_RUN_PATH_BYTES], socket[SY_RUN_PATH_BYTES];
-	sy_status status = sy_run_dir_file(&supervisor->dir, "directory.state", state, supervisor->err);
+	const struct sy_run_dir *dir = &supervisor->dir;
+	sy_status status = sy_run_dir_file(dir, "directory.state", state, supervisor->err);
 	if (status == SY_OK)
-		status = sy_run_dir_file(&supervisor->dir, "directory.ipc", socket, supervisor->err);
+		status = sy_run_dir_file(dir, "directory.ipc", socket, supervisor->err);
 	if (status != SY_OK)
 		return status;
 	sy_format(supervisor->endpoint, sizeof supervisor->endpoint, "ipc://%s", socket);
@@ -116,8 +117,8 @@ static sy_status directory_open(struct supervisor *supervisor)
 	                            &inner);
 	if (status == SY_E_INVALID || status == SY_E_PROTOCOL)
 		return sy_fail(supervisor->err, status, __func__,
-		               "what a killed cluster left in %s does not fit: %s; `slabyard down --run-dir "
-		               "%s` removes it", supervisor->dir.path, inner.message, supervisor->dir.path);
+		               "what a killed cluster left in %s does not fit: %s; `slabyard down "
+		               "--run-dir %s` removes it", dir->path, inner.message, dir->path);
 	if (status != SY_OK)
 		return sy_fail(supervisor->err, status, __func__, "%s", inner.message);
 	for (uint32_t i = 0; i < config->unit_count; i++) {
@@ -138,7 +139,7 @@ static sy_status unit_start(struct supervisor *supervisor, const char **words, u
 	const char *const before[] = {
 		"slabyard", "unit",         "--run-dir",          supervisor->dir.path, "--unit-id", id,
 		"--units",  count,          "--directory",        supervisor->endpoint};
-	_Static_assert(sizeof before / sizeof before[0] + 1 == WORDS_BEFORE, "room for these and NULL");
+	_Static_assert(sizeof before / sizeof before[0] + 1 == WORDS_BEFORE, "room and a NULL");
 	memcpy(words, before, sizeof before);
 	memcpy(words + WORDS_BEFORE - 1, config->unit_words,
 	       config->unit_word_count * sizeof words[0]);

@@ -72,7 +72,7 @@ static sy_status leftovers_clear(const struct sy_run_dir *dir, bool *ret_found, 
 	return status;
 }
 
-/* A cluster makes VERSION first and removes it last, so where there is none there is no cluster. */
+/* A cluster makes VERSION first and removes it last: where there is none there is no cluster. */
 static bool has_version(const char *run_dir)
 {
 	char path[PATH_BYTES];

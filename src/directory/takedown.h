@@ -20,7 +20,8 @@ struct sy_takedown_config {
 
 /* Ends the cluster and sees to it that no process, socket, slab or lock of it is left. Takes at
  * most about 40 s. *ret_log_kept: the log tells of something and was left. SY_E_SYS, SY_E_AUTH: no
- * right to it; SY_E_PROTOCOL: another version's; SY_E_BUSY: something could not be ended or removed. */
+ * right to it; SY_E_PROTOCOL: another version's; SY_E_BUSY: something could not be ended or
+ * removed. */
 sy_status sy_takedown_run(const struct sy_takedown_config *config, enum sy_takedown *ret_what,
                           bool *ret_log_kept, sy_error *err);
 

@@ -19,7 +19,7 @@ static struct sy_unit_info unit_example(uint32_t unit_id)
 		.start_time = 123456789,
 		.slab_bytes = (uint64_t)1 << 40,
 	};
-	snprintf(unit.ipc_address, sizeof unit.ipc_address, "ipc:///run/slabyard/unit-%u.ipc", unit_id);
+	snprintf(unit.ipc_address, sizeof unit.ipc_address, "ipc:///run/slab/unit-%u.ipc", unit_id);
 	snprintf(unit.tcp_address, sizeof unit.tcp_address, "tcp://127.0.0.1:%u", 40000 + unit_id);
 	snprintf(unit.local_path, sizeof unit.local_path, "/run/slabyard/\xc3\xa9-%u.sock", unit_id);
 	return unit;

@@ -159,8 +159,8 @@ static void test_values_are_checked(void **state)
 	TRY(&tried, "--units", "1025");
 	assert_misused(&tried, "--units takes a number of 1 to 1024, not 1025");
 	TRY(&tried, "--units", "three");
-	assert_misused(&tried, "--units: number \"three\" is not a whole decimal number; write one such "
-	                       "as 42");
+	assert_misused(&tried, "--units: number \"three\" is not a whole decimal number; write one "
+	                       "such as 42");
 	TRY(&tried, "--wait", "2 days");
 	assert_int_equal(tried.status, SY_E_INVALID);
 	TRY(&tried, "--units");
@@ -206,7 +206,8 @@ static void test_help_shows_every_option(void **state)
 	const struct sy_option options[] = {
 		{.name = "output", .value = "FILE", .help = "where to", .kind = SY_OPTION_TEXT,
 		 .letter = 'o'},
-		{.name = "a-very-long-option-name", .value = "VALUE", .help = "long", .kind = SY_OPTION_TEXT},
+		{.name = "a-very-long-option-name", .value = "VALUE", .help = "long",
+		 .kind = SY_OPTION_TEXT},
 	};
 	const struct sy_usage usage = {.name = "get", .arguments = "GIDX FIELD", .summary = "Gets.",
 	                               .details = "More.\n", .options = options, .option_count = 2};
@@ -234,7 +235,8 @@ static void test_help_shows_every_option(void **state)
 static void test_nearest_word(void **state)
 {
 	(void)state;
-	static const char *const words[] = {"up", "down", "status", "load", "dump", "put", "get", "rm"};
+	static const char *const words[] = {"up",   "down", "status", "load",
+	                                    "dump", "put",  "get",    "rm"};
 	const size_t count = COUNT_OF(words);
 	assert_string_equal(sy_nearest_word("stauts", words, count), "status");
 	assert_string_equal(sy_nearest_word("staus", words, count), "status");
