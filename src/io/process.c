@@ -34,7 +34,7 @@ static void read_boot_id(uint8_t out[16])
 
 		if (!digit)
 			continue;
-		out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | hex_digit(text[i]));
+		out[digits / 2] = (uint8_t)((unsigned)out[digits / 2] << 4 | hex_digit(text[i]));
 		digits++;
 	}
 }
