@@ -131,7 +131,6 @@ sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hu
 		status = sy_dir_client_open(config->directory, &hub->directory, err);
 	if (status == SY_OK)
 		status = learn_units(hub, err);
-	hub->keeper_wakes_ns = UINT64_MAX;
 	if (status == SY_OK && pthread_create(&hub->keeper, NULL, sy_hub_keeper, hub) != 0)
 		status = sy_fail(err, SY_E_SYS, __func__, "cannot start a thread");
 	if (status != SY_OK) {

@@ -19,10 +19,8 @@ void sy_hub_keep_by(struct sy_hub *hub, uint64_t instant_ns)
 static void sleep_until(struct sy_hub *hub, uint64_t now_ns)
 {
 	struct timespec at;
-	uint64_t wait_ns = hub->keeper_wakes_ns > now_ns ? hub->keeper_wakes_ns - now_ns : 0;
+	uint64_t wait_ns = sy_min_u64(hub->keeper_wakes_ns - now_ns, LOOK_AGAIN_NS);
 
-	if (wait_ns == 0)
-		return;
 	/* The condition waits on CLOCK_MONOTONIC, which stands still while the host sleeps; an
 	 * early or late look does no harm. */
 	clock_gettime(CLOCK_MONOTONIC, &at);
