@@ -80,7 +80,8 @@ struct sy_machine_op {
 	char reason[64];
 	uint64_t incarnation;
 	struct sy_request_id name; /* of the reservation (PUT) or the pin (RESOLVE that pinned) */
-	uint64_t sent_ns, answered_ns; /* RESOLVE: first and last instant of the request, for pins' age */
+	uint64_t sent_ns, answered_ns; /* RESOLVE: when the request that was answered went out, and
+	                                * when its reply came, for pins' age */
 	/* RESOLVE, PIN_CHECK, SCAN, INFO, STATS: the decoded reply; its arrays are copied into
 	 * `result`, which the machine grows and the caller frees with sy_buf_free. */
 	struct sy_reply reply;
@@ -134,6 +135,7 @@ struct sy_machine;
 struct sy_machine *sy_machine_new(const struct sy_machine_config *config);
 void sy_machine_free(struct sy_machine *machine);
 
+/* Starts op; if the machine is closed or its deadline is past, DONE follows at once. */
 void sy_machine_start(struct sy_machine *machine, struct sy_machine_op *op, uint64_t now_ns);
 /* The WRITE of op ended. ok: it and a flush (or store fence) are done. in_flight: it may land
  * later; then, once it is proved finished, the shell calls sy_machine_drained. Past op's
@@ -144,7 +146,10 @@ void sy_machine_written(struct sy_machine *machine, struct sy_machine_op *op, bo
  * sy_machine_written: its memory is in use till then. */
 void sy_machine_cancel(struct sy_machine *machine, struct sy_machine_op *op, uint64_t now_ns);
 
-/* Queues a notice; it rides on the next message, or on a heartbeat within two heartbeats. */
+/* Queues a notice; it rides on the next message, or on a heartbeat within half a heartbeat_ns, and
+ * is repeated until the unit has executed it. One notice for each pin that was handed out, and
+ * one drained for each op that ended in_flight. A name of session 0 (nothing pinned) is left
+ * aside. */
 void sy_machine_unpin(struct sy_machine *machine, struct sy_request_id name, uint64_t now_ns);
 void sy_machine_drained(struct sy_machine *machine, struct sy_request_id name, uint64_t now_ns);
 
@@ -152,27 +157,36 @@ void sy_machine_drained(struct sy_machine *machine, struct sy_request_id name, u
  * socket said, 0 if only hello will tell. */
 void sy_machine_connected(struct sy_machine *machine, uint64_t token, uint64_t incarnation,
                           uint64_t now_ns);
-/* It is gone, or could not be made: ops under way end SESSION (queued ones wait), and CONNECT is asked for
- * again after a backoff while there is anything to do. */
+/* It is gone, or could not be made: ops under way end SESSION (queued ones wait), and CONNECT is
+ * asked for again after a backoff of 50 ms doubling to 1 s, while there is anything to do. */
 void sy_machine_disconnected(struct sy_machine *machine, uint64_t now_ns);
+/* A message came from the unit. The scratch is lent for the call and left as it was. Junk, late
+ * and doubled replies change nothing. */
 void sy_machine_receive(struct sy_machine *machine, const void *message, size_t bytes,
                         struct sy_scratch *scratch, uint64_t now_ns);
+/* Time passed: to be called when sy_machine_deadline is due. */
 void sy_machine_tick(struct sy_machine *machine, uint64_t now_ns);
-/* Ends all ops (CLOSED); afterwards only notices still go out. */
+/* Ends all ops (CLOSED; those in WRITING at sy_machine_written). Afterwards only notices still go
+ * out, at once, and a remote session's heartbeats. */
 void sy_machine_close(struct sy_machine *machine, uint64_t now_ns);
 
+/* The next effect; false: there is none until the next call or sy_machine_deadline. */
 bool sy_machine_next(struct sy_machine *machine, struct sy_machine_effect *ret_effect,
                      uint64_t now_ns);
+/* When the next tick is due; UINT64_MAX: never. May be earlier than anything happens. */
 uint64_t sy_machine_deadline(const struct sy_machine *machine);
 
+/* CLOSED from sy_machine_close on; the link lives on behind it. */
 enum sy_machine_state sy_machine_state(const struct sy_machine *machine);
 uint64_t sy_machine_incarnation(const struct sy_machine *machine); /* 0: none yet */
+/* Of the last hello answered; all zero before. */
 const struct sy_hello_result *sy_machine_hello(const struct sy_machine *machine);
-/* Number of the last notice queued, and whether the unit has executed all up to it. */
+/* Number of the last notice queued (it changes when a new session begins), and whether the unit
+ * has executed all up to it. */
 uint64_t sy_machine_last_notice(const struct sy_machine *machine);
 bool sy_machine_notices_done(const struct sy_machine *machine);
 
-/* What a failed operation means, given what the directory said about the incarnation it used
+/* What an operation's end means, given what the directory said about the incarnation it used
  * within the same operation. Nothing else may say lost (I9). */
 enum sy_directory_says { SY_DIRECTORY_SILENT = 0, SY_DIRECTORY_ALIVE, SY_DIRECTORY_DEAD };
 

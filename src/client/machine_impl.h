@@ -125,7 +125,8 @@ bool sy_machine_notices_room(struct sy_machine_notices *notices);
 /* Something now held will need a notice one day; and its end. */
 bool sy_machine_notices_hold(struct sy_machine_notices *notices);
 void sy_machine_notices_let_go(struct sy_machine_notices *notices);
-void sy_machine_notices_queue(struct sy_machine *machine, struct sy_notice notice, uint64_t now_ns);
+void sy_machine_notices_queue(struct sy_machine *machine, struct sy_notice notice,
+                              uint64_t now_ns);
 /* Fills request's notices with the oldest ones. */
 void sy_machine_notices_load(struct sy_machine *machine, struct sy_request *request,
                              uint64_t now_ns);

@@ -91,7 +91,8 @@ void sy_machine_link_stamp(struct sy_machine *machine, uint64_t unit_now_ns, uin
 	machine->stamp_here_ns = now_ns;
 }
 
-static void begin_session(struct sy_machine *machine, const struct sy_reply *reply, uint64_t now_ns)
+static void begin_session(struct sy_machine *machine, const struct sy_reply *reply,
+                          uint64_t now_ns)
 {
 	const struct sy_hello_result *hello = &reply->hello;
 	bool same_unit = hello->incarnation == machine->incarnation;
