@@ -279,7 +279,8 @@ static inline void rig_start(struct rig *rig, struct sy_machine_op *op, enum sy_
 	static const uint64_t rows[4] = {1, 2, 3, 4};
 	static const uint8_t blob[64] = {1};
 	static struct sy_span field;
-	static const struct sy_request_id names[2] = {{.session = 1, .seq = 2}, {.session = 1, .seq = 3}};
+	static const struct sy_request_id names[2] = {{.session = 1, .seq = 2},
+	                                              {.session = 1, .seq = 3}};
 	field = rig_field();
 	op->kind = kind;
 	op->deadline_ns = rig->now_ns + timeout_ns;
@@ -288,7 +289,8 @@ static inline void rig_start(struct rig *rig, struct sy_machine_op *op, enum sy_
 		op->put = (struct sy_alloc_args){.blob_id = {{1}}, .nbytes = 640, .entry_count = 4};
 		break;
 	case SY_OP_KIND_PUT_INLINE:
-		op->put_inline = (struct sy_put_inline_args){.blob_id = {{2}}, .blob = {blob, sizeof blob}};
+		op->put_inline = (struct sy_put_inline_args){.blob_id = {{2}},
+		                                             .blob = {blob, sizeof blob}};
 		break;
 	case SY_OP_KIND_COMMIT:
 		op->commit.blob_id = (sy_blob_id){{1}};
@@ -342,8 +344,8 @@ static inline void rig_resolve_ok(struct rig *rig, const struct rig_sent *sent)
 	rig_deliver(rig, &reply, SY_OP_RESOLVE_KEYS);
 }
 
-static inline void rig_expect(const struct rig *rig, uint32_t ended, const struct sy_machine_op *op,
-                              enum sy_op_end end)
+static inline void rig_expect(const struct rig *rig, uint32_t ended,
+                              const struct sy_machine_op *op, enum sy_op_end end)
 {
 	assert_int_equal(rig->ended_count, ended);
 	assert_ptr_equal(rig->ended[ended - 1], op);

@@ -89,7 +89,8 @@ static void test_a_backlog_goes_out_256_a_message_in_order(void **state)
 		assert_int_equal(sent->first_notice, done + 1);
 		assert_int_equal(sent->notice_count, sy_min_u64(256, NOTICES - done));
 		assert_true(sy_request_id_equal(sent->notice.name, name_of(done + 1)));
-		assert_true(sy_request_id_equal(sent->last_notice.name, name_of(done + sent->notice_count)));
+		assert_true(
+			sy_request_id_equal(sent->last_notice.name, name_of(done + sent->notice_count)));
 		done += sent->notice_count;
 		rig->notices_done = done;
 		uint32_t count = rig->sent_count;
