@@ -245,12 +245,16 @@ static sy_status turn(struct sy_daemon *daemon, sy_error *err)
 	now_ns = sy_clock_now_ns();
 	for (int i = 0; i < count; i++)
 		run_event(daemon, events[i].data.u64, now_ns);
-	for (uint32_t i = 0; i < STEPS_A_TURN && sy_serve_pending(daemon->serve); i++)
-		sy_serve_continue(daemon->serve, now_ns);
-	if (daemon->drain_left == 0 && sy_serve_deadline(daemon->serve) <= now_ns)
-		sy_serve_tick(daemon->serve, now_ns);
 	if (sy_slab_is_torn())
 		fail(daemon, "a client has cut off the slab's file: its rows are lost, stopping");
+	/* No lease is looked at (both below do) while messages are still to be heard after a stall,
+	 * nor where we were stopped since this turn began, which only the next one deals with. */
+	if (daemon->drain_left > 0 || now_ns - daemon->turn_ns > daemon->config->heartbeat_ns)
+		return SY_OK;
+	for (uint32_t i = 0; i < STEPS_A_TURN && sy_serve_pending(daemon->serve); i++)
+		sy_serve_continue(daemon->serve, now_ns);
+	if (sy_serve_deadline(daemon->serve) <= now_ns)
+		sy_serve_tick(daemon->serve, now_ns);
 	return SY_OK;
 }
 

@@ -329,39 +329,75 @@ static void test_put_in_one_process_get_in_another(void **state)
 	assert_string_equal(text, "");
 }
 
+/* A client in a process of its own, made before this one has threads. It goes on when told. */
+struct other {
+	pid_t pid;
+	int go, said; /* ends of pipes here */
+};
+
+static bool await_byte(int fd)
+{
+	char byte;
+	return read(fd, &byte, 1) == 1;
+}
+
+static void give_byte(int fd)
+{
+	assert_int_equal(write(fd, "x", 1), 1);
+}
+
+/* Returns in both processes: in the other with pid 0 and its own ends. */
+static struct other fork_other(void)
+{
+	int go[2], said[2];
+	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(said, O_CLOEXEC), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	close(go[pid == 0 ? 1 : 0]);
+	close(said[pid == 0 ? 0 : 1]);
+	return (struct other){.pid = pid, .go = go[pid == 0 ? 0 : 1], .said = said[pid == 0 ? 1 : 0]};
+}
+
+static int end_other(const struct other *other)
+{
+	int status = 0;
+	assert_int_equal(waitpid(other->pid, &status, 0), other->pid);
+	close(other->go);
+	close(other->said);
+	return status;
+}
+
 /* Killed between alloc and commit, and with a pin: all its memory comes back. */
 static void test_a_killed_client(void **state)
 {
 	struct rig *rig = *state;
 	struct client client;
-	int said[2];
-	char byte;
 	start(rig);
-	connect_client(rig, rig->info.ipc_address, true, &client);
-	put_row(&client, 1);
-	assert_int_equal(pipe2(said, O_CLOEXEC), 0);
-	pid_t victim = fork();
-	assert_true(victim >= 0);
-	if (victim == 0) {
-		struct client own;
+	struct other victim = fork_other();
+	if (victim.pid == 0) {
 		sy_blob_id id = {{9}};
-		connect_client(rig, rig->info.ipc_address, true, &own);
-		(void)alloc_blob(&own, id, 100000);
-		if (find_row(&own, 1) == UINT64_MAX || write(said[1], "x", 1) != 1)
+		if (!await_byte(victim.go))
 			_exit(1);
+		connect_client(rig, rig->info.ipc_address, true, &client);
+		(void)alloc_blob(&client, id, 100000);
+		if (find_row(&client, 1) == UINT64_MAX)
+			_exit(1);
+		give_byte(victim.said);
 		pause();
 		_exit(0);
 	}
-	close(said[1]);
-	assert_int_equal(read(said[0], &byte, 1), 1);
-	close(said[0]);
+	connect_client(rig, rig->info.ipc_address, true, &client);
+	put_row(&client, 1);
+	give_byte(victim.go);
+	assert_true(await_byte(victim.said));
 	release_row(&client, 1);
 	struct sy_unit_stats stats = stats_of(&client);
 	assert_int_equal(stats.sessions, 2);
 	assert_true(stats.bytes.allocated >= 100000);
 	assert_true(stats.bytes.released > 0); /* the victim's pin holds it */
-	kill(victim, SIGKILL);
-	assert_int_equal(waitpid(victim, NULL, 0), victim);
+	kill(victim.pid, SIGKILL);
+	assert_int_equal(WTERMSIG(end_other(&victim)), SIGKILL);
 	await_all_free(&client);
 	assert_int_equal(stats_of(&client).sessions, 1);
 	close_client(&client, true);
@@ -373,40 +409,34 @@ static void test_a_stopped_reader(void **state)
 {
 	struct rig *rig = *state;
 	struct client client;
-	int said[2], go[2];
-	char byte;
+	int status = 0;
 	rig->config.heartbeat_ns = 20000000;
 	rig->config.session_expire_ns = 100000000;
 	rig->config.read_pin_ns = 50000000;
 	start(rig);
-	connect_client(rig, rig->info.ipc_address, true, &client);
-	put_row(&client, 1);
-	assert_int_equal(pipe2(said, O_CLOEXEC), 0);
-	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
-	pid_t reader = fork();
-	assert_true(reader >= 0);
-	if (reader == 0) {
-		struct client own;
-		close(go[1]);
-		connect_client(rig, rig->info.ipc_address, true, &own);
-		uint64_t at = find_row(&own, 1);
-		if (at == UINT64_MAX || write(said[1], "x", 1) != 1)
+	struct other reader = fork_other();
+	if (reader.pid == 0) {
+		if (!await_byte(reader.go))
 			_exit(1);
-		if (read(go[0], &byte, 1) != 0) /* stopped meanwhile */
+		connect_client(rig, rig->info.ipc_address, true, &client);
+		uint64_t at = find_row(&client, 1);
+		if (at == UINT64_MAX)
 			_exit(2);
+		give_byte(reader.said);
+		if (!await_byte(reader.go)) /* stopped meanwhile */
+			_exit(3);
 		for (uint32_t i = 0; i < 1000; i++) {
-			if (own.slab[at + i] != 1)
-				_exit(3);
+			if (client.slab[at + i] != 1)
+				_exit(4);
 		}
 		_exit(0);
 	}
-	close(said[1]);
-	close(go[0]);
-	assert_int_equal(read(said[0], &byte, 1), 1);
-	close(said[0]);
-	int status = 0;
-	kill(reader, SIGSTOP);
-	assert_int_equal(waitpid(reader, &status, WUNTRACED), reader);
+	connect_client(rig, rig->info.ipc_address, true, &client);
+	put_row(&client, 1);
+	give_byte(reader.go);
+	assert_true(await_byte(reader.said));
+	kill(reader.pid, SIGSTOP);
+	assert_int_equal(waitpid(reader.pid, &status, WUNTRACED), reader.pid);
 	release_row(&client, 1);
 	poll(NULL, 0, 500); /* longer than every lease */
 	for (uint64_t row = 2; row < 300; row++) {
@@ -414,11 +444,9 @@ static void test_a_stopped_reader(void **state)
 		release_row(&client, row);
 	}
 	assert_true(stats_of(&client).bytes.released > 0);
-	kill(reader, SIGCONT);
-	close(go[1]);
-	assert_int_equal(waitpid(reader, &status, 0), reader);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
+	kill(reader.pid, SIGCONT);
+	give_byte(reader.go);
+	assert_int_equal(end_other(&reader), 0);
 	await_all_free(&client);
 	close_client(&client, true);
 	assert_int_equal(stop(rig, SIGTERM), 0);
