@@ -227,7 +227,8 @@ void sy_core_step(struct sy_core *core, const struct sy_event *event, uint64_t n
 	ret_effects->again = false;
 	run_event(&step, event);
 	sy_session_walk(&step, WALK_BUDGET);
-	sy_jobs_run(&step);
+	if (!SY_MUTANT(21) || event->kind == SY_EVENT_CONTINUE)
+		sy_jobs_run(&step);
 	sy_park_run(&step);
 	sy_park_drop(&step);
 	bool ticked = event->kind == SY_EVENT_TICK || event->kind == SY_EVENT_CONTINUE;

@@ -115,8 +115,6 @@ static void publish(struct sy_call *call, uint32_t blob, const sy_index *index)
 {
 	struct sy_core *core = call->step->core;
 	uint64_t overwritten = sy_entry_add_all(core, blob, index, false, call->step->now_ns);
-	if (SY_MUTANT(22))
-		sy_blob_at(core, blob)->accept_seq++;
 	core->volatiles.overwritten += overwritten;
 	core->volatiles.puts++;
 	call->outcome->answer = SY_ANSWER_PUBLISHED;

@@ -275,7 +275,8 @@ static inline const sy_index *index_of(struct test_index *t, uint64_t blob, uint
 		column->base = at;
 		at += rows * ((bytes + 63) & ~63ull);
 	}
-	t->index.blob_bytes = at;
+	/* The last entry ends the blob: no padding after it. */
+	t->index.blob_bytes = at - (rows * fields == 0 ? 0 : -bytes % 64);
 	return &t->index;
 }
 
