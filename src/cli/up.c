@@ -37,15 +37,16 @@ static const char details[] =
 	"Row g lives on unit g mod N; N is fixed for the cluster's life. A unit that dies later\n"
 	"takes its rows with it and the others serve on.\n";
 
-static void report(struct up *up, char letter, const char *line)
+/* False: nobody listens any more. */
+static bool report(struct up *up, char letter, const char *line)
 {
 	char message[REPORT_BYTES];
 	int bytes = snprintf(message, sizeof message, "%c%s", letter, line);
 	size_t length = (size_t)bytes < sizeof message ? (size_t)bytes : sizeof message - 1;
-	ssize_t unused = write(up->report_fd, message, length);
-	(void)unused; /* that nobody listens any more is seen by its poll */
+	bool ok = write(up->report_fd, message, length) == (ssize_t)length;
 	close(up->report_fd);
 	up->report_fd = -1;
+	return ok;
 }
 
 static bool on_ready(void *context, const char *run_dir, uint64_t total_bytes)
@@ -57,8 +58,7 @@ static bool on_ready(void *context, const char *run_dir, uint64_t total_bytes)
 	         (unsigned long long)up->unit_count, up->unit_count == 1 ? "" : "s", size, run_dir);
 	if (!up->detach)
 		return puts(line) >= 0 && fflush(stdout) == 0;
-	report(up, REPORT_READY, line);
-	return true;
+	return report(up, REPORT_READY, line);
 }
 
 static int supervise(struct up *up)

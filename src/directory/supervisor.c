@@ -13,8 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -221,6 +223,11 @@ static void unit_over(struct supervisor *supervisor, uint32_t unit_id)
 		    (int)child->pid, end);
 	} else if (supervisor->status == SY_OK) {
 		held_tell(child, unit_id);
+		bool is_clean = WIFEXITED(child->wait_status) && WEXITSTATUS(child->wait_status) == 0;
+		if (!is_clean) {
+			supervisor->had_incident = true;
+			say("unit %u (process %d) %s when told to end", unit_id, (int)child->pid, end);
+		}
 	}
 }
 
@@ -347,6 +354,16 @@ static sy_status log_open(const struct supervisor *supervisor)
 	return status;
 }
 
+/* Two descriptors a unit, and ZeroMQ's. */
+static void descriptors_allow(void)
+{
+	struct rlimit files;
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files); /* fewer units fit then, and that is told */
+	}
+}
+
 static sy_status supervisor_start(struct supervisor *supervisor)
 {
 	const struct sy_supervisor_config *config = supervisor->config;
@@ -358,6 +375,7 @@ static sy_status supervisor_start(struct supervisor *supervisor)
 		supervisor->children[i] = (struct sy_child){.pidfd = -1, .said_fd = -1};
 	sy_status status = sy_leftovers_await(&supervisor->dir, sy_clock_now_ns() + LEFTOVERS_NS,
 	                                      supervisor->err);
+	descriptors_allow();
 	if (status == SY_OK && config->to_log)
 		status = log_open(supervisor);
 	if (status == SY_OK)
