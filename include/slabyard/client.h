@@ -35,6 +35,7 @@ SY_API sy_status sy_client_open(const sy_client_options *options, sy_client **re
  * valid until released. Call once; NULL is a no-op. */
 SY_API void sy_client_close(sy_client *client);
 
+/* The deadline that lies so many nanoseconds ahead, as calls take it; thread-safe. */
 SY_API uint64_t sy_deadline_after(uint64_t ns);
 SY_API uint32_t sy_client_unit_count(const sy_client *client); /* N */
 
@@ -81,6 +82,7 @@ enum {
 SY_API sy_status sy_client_get(sy_client *client, const sy_key *keys, size_t count, int flags,
                                uint64_t deadline_ns, sy_result **ret_result, sy_error *err);
 
+/* As many as keys were asked, found or not. */
 SY_API size_t sy_result_count(const sy_result *result);
 /* The i-th key's value, borrowed until sy_result_free; false: absent (a found value may be
  * empty). */

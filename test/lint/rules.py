@@ -144,7 +144,7 @@ TREE_WORDS = [
     ),
     (re.compile(r"\bissue #?[0-9]", re.I), "a number of the tracker"),
     (
-        re.compile(r"\b(?:co-)?(?:authored|written|generated)[- ]by:? [A-Z]", re.I),
+        re.compile(r"\b(?i:(?:co-)?(?:authored|written|generated)[- ]by:?) [A-Z]"),
         "who or what wrote it",
     ),
 ]
