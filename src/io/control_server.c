@@ -110,7 +110,8 @@ static bool parse_route(zmq_msg_t *frame, uint64_t *ret_route)
 	const uint8_t *id = zmq_msg_data(frame);
 	if (zmq_msg_size(frame) != ROUTE_BYTES || id[0] != 0)
 		return false;
-	*ret_route = ((uint64_t)id[1] << 24 | (uint64_t)id[2] << 16 | (uint64_t)id[3] << 8 | id[4]) + 1;
+	uint32_t number = (uint32_t)id[1] << 24 | (uint32_t)id[2] << 16 | (uint32_t)id[3] << 8 | id[4];
+	*ret_route = (uint64_t)number + 1;
 	return true;
 }
 

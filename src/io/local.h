@@ -33,8 +33,8 @@ struct sy_local_peer {
  * descriptors of the peer. */
 bool sy_local_server_accept(struct sy_local_server *server, struct sy_local_peer *ret_peer);
 /* Sends the welcome with the slab's descriptor. */
-bool sy_local_peer_welcome(const struct sy_local_peer *peer, const struct sy_local_welcome *welcome,
-                           int slab_fd);
+bool sy_local_peer_welcome(const struct sy_local_peer *peer,
+                           const struct sy_local_welcome *welcome, int slab_fd);
 
 enum sy_local_said { SY_LOCAL_NOTHING = 0, SY_LOCAL_BYE, SY_LOCAL_EOF };
 /* What a readable peer said. Anything but a bye is taken as its end. */

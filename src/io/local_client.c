@@ -115,7 +115,7 @@ static int connect_until(int fd, const struct sockaddr_un *address, uint64_t dea
 static int wait_readable(int fd, uint64_t deadline_ns)
 {
 	struct pollfd waited = {.fd = fd, .events = POLLIN};
-	/* Each round is an hour's minute at most; a signal ends one early. */
+	/* Each round is an minute at most; a signal ends one early. */
 	for (uint32_t round = 0; round < UINT16_MAX; round++) {
 		uint64_t now_ns = sy_clock_now_ns();
 		int ready = poll(&waited, 1, sy_clock_poll_ms(now_ns, deadline_ns));
@@ -149,8 +149,8 @@ static int take_descriptor(struct msghdr *message)
 	return first;
 }
 
-static sy_status fail_welcome(const char *path, const struct sy_local_welcome *welcome, ssize_t got,
-                              sy_error *err)
+static sy_status fail_welcome(const char *path, const struct sy_local_welcome *welcome,
+                              ssize_t got, sy_error *err)
 {
 	if (got == 0)
 		return sy_fail(err, SY_E_AUTH, "sy_local_connect",

@@ -126,7 +126,8 @@ static int peer_pidfd(int fd, pid_t pid)
 	return pidfd;
 }
 
-static bool check_peer(const struct sy_local_server *server, int fd, struct sy_local_peer *ret_peer)
+static bool check_peer(const struct sy_local_server *server, int fd,
+                       struct sy_local_peer *ret_peer)
 {
 	struct ucred credentials;
 	socklen_t bytes = sizeof credentials;
@@ -172,8 +173,8 @@ bool sy_local_server_accept(struct sy_local_server *server, struct sy_local_peer
 	return false;
 }
 
-bool sy_local_peer_welcome(const struct sy_local_peer *peer, const struct sy_local_welcome *welcome,
-                           int slab_fd)
+bool sy_local_peer_welcome(const struct sy_local_peer *peer,
+                           const struct sy_local_welcome *welcome, int slab_fd)
 {
 	union {
 		struct cmsghdr header; /* aligns the bytes */

@@ -113,7 +113,8 @@ static sy_status open_existing(const char *path, bool create, struct sy_run_dir 
 	return check_version(dir, create, err);
 }
 
-sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir, sy_error *err)
+sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir,
+                          sy_error *err)
 {
 	struct sy_run_dir dir;
 	if (path == NULL || *path == '\0')
@@ -145,7 +146,7 @@ sy_status sy_run_dir_file(const struct sy_run_dir *dir, const char *name,
 	size_t bytes = sy_format(path, sizeof path, "%s/%s", dir->path, name);
 	if (bytes >= sizeof path)
 		return sy_fail(err, SY_E_INVALID, __func__,
-		               "%s/%s has %zu bytes, a socket's path has at most %d: use a shorter --run-dir",
+		               "%s/%s has %zu bytes, a socket's path at most %d: use a shorter --run-dir",
 		               dir->path, name, bytes, SY_RUN_PATH_BYTES - 1);
 	memcpy(ret_path, path, bytes + 1);
 	return SY_OK;

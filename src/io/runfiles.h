@@ -24,7 +24,8 @@ struct sy_run_dir {
 /* Opens the run directory, with `create` making it and its VERSION where they are absent. Fails
  * with SY_E_INVALID: empty, or too long for the sockets' names; SY_E_SYS: absent, no directory,
  * of another user; SY_E_PROTOCOL: made by another version. */
-sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir, sy_error *err);
+sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir,
+                          sy_error *err);
 
 /* Removes its VERSION, and the directory itself if nothing else is in it. For the last one to
  * leave: nobody may be opening it meanwhile. */

@@ -48,8 +48,8 @@ static void look(struct sy_dir_watch *watch, const struct sy_unit_info *unit)
 static uint64_t ask(struct sy_dir_watch *watch, uint64_t min_epoch)
 {
 	struct sy_unit_list list = {0};
-	if (sy_dir_client_units(watch->client, min_epoch, sy_clock_now_ns() + answer_ns, &list, NULL) !=
-	    SY_OK)
+	uint64_t deadline_ns = sy_clock_now_ns() + answer_ns;
+	if (sy_dir_client_units(watch->client, min_epoch, deadline_ns, &list, NULL) != SY_OK)
 		return min_epoch;
 	for (uint32_t i = 0; i < list.count; i++)
 		look(watch, &list.units[i]);

@@ -56,7 +56,7 @@ static sy_status check_listen(const struct sy_unit_config *config, sy_error *err
 	for (size_t i = 0; i < sizeof nowhere / sizeof nowhere[0]; i++) {
 		if (starts_with(config->listen, nowhere[i]))
 			return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
-			               "clients cannot connect to %.80s: listen at one of this host's addresses",
+			               "clients cannot connect to %.80s: listen at an address of this host",
 			               config->listen);
 	}
 	for (size_t i = 0; i < sizeof here / sizeof here[0]; i++) {
@@ -65,7 +65,7 @@ static sy_status check_listen(const struct sy_unit_config *config, sy_error *err
 	}
 	if (!starts_with(config->listen, "tcp://"))
 		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
-		               "\"%.80s\" is no address to listen at: give tcp://ADDRESS:PORT or ipc://PATH",
+		               "cannot listen at \"%.80s\": give tcp://ADDRESS:PORT or ipc://PATH",
 		               config->listen);
 	if (!config->insecure)
 		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",

@@ -1,5 +1,5 @@
 /* A unit's pure part with real core and wire, a slab of plain memory, and a client that makes
- * its messages with the shipped encoder. Nothing here is a stand-in: bytes go in, bytes come out. */
+ * its messages with the shipped encoder. Bytes go in, bytes come out. */
 #ifndef SY_SERVE_RIG_H
 #define SY_SERVE_RIG_H
 

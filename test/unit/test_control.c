@@ -145,7 +145,7 @@ static void test_ipv6(void **state)
 	sy_control_server_close(server);
 }
 
-/* Messages pile up: the descriptor wakes once, all are received, and `ready` says when to go on. */
+/* Messages pile up: the descriptor wakes once, all are received, and then none is ready. */
 static void test_many_at_once(void **state)
 {
 	struct rig *rig = *state;

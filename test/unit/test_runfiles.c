@@ -87,7 +87,7 @@ static void test_directory_errors(void **state)
 	snprintf(path, sizeof path, "%s/no/parent", rig->parent);
 	assert_int_equal(sy_run_dir_open(path, true, &dir, &err), SY_E_SYS);
 	assert_int_equal(sy_run_dir_open("/dev/null", true, &dir, &err), SY_E_SYS);
-	/* No run directory: no VERSION in it, and none is written by who only looks. */
+	/* No run directory: no VERSION in it, and who only looks makes none. */
 	assert_int_equal(sy_run_dir_open(rig->parent, false, &dir, &err), SY_E_SYS);
 	/* Too long for sockets: said, and nothing is left behind. */
 	memset(name, 'x', sizeof name);
