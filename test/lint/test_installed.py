@@ -49,7 +49,7 @@ class Installed(unittest.TestCase):
 
     @classmethod
     def one(cls, name):
-        found = list(cls.top.rglob(name))
+        found = [path for path in cls.top.rglob(name) if path.is_file()]
         if len(found) != 1:
             raise AssertionError(f"meson install left {len(found)} files named {name}")
         return found[0]
