@@ -34,7 +34,7 @@ static pid_t fork_child(void)
 	if (pid < 0)
 		die("fork");
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_PDEATHSIG, SIGTERM); /* units remove their slab then */
 		if (getppid() != parent)
 			_exit(1);
 	}

@@ -1,0 +1,233 @@
+/* The store, line by line of the documented one, against a real cluster. */
+#include "harness.h"
+
+#include <slabyard/slabyard.h>
+#include <string.h>
+
+#include "cluster.h"
+#include "store_blob.h"
+
+enum { UNITS = 2, SLAB_BYTES = 4 << 20, BIG = 20000 };
+
+static struct cluster cluster;
+static sy_store *store;
+static uint8_t data[BIG];
+
+static int start(void **state)
+{
+	sy_error err = {0};
+	sy_store_options options = {.run_dir = cluster.run_dir, .timeout_ns = 5000000000u};
+
+	(void)state;
+	for (int i = 0; i < BIG; i++)
+		data[i] = (uint8_t)(i * 31);
+	cluster_start(&cluster, UNITS, SLAB_BYTES, NULL);
+	if (sy_store_open(&options, &store, &err) != SY_OK) {
+		print_error("%s\n", err.message);
+		return -1;
+	}
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	sy_store_close(store);
+	cluster_stop(&cluster);
+	return 0;
+}
+
+static void put(uint32_t unit_id, uint64_t row, const char *field, const void *bytes, uint64_t n)
+{
+	struct store_blob made;
+	sy_error err = {0};
+
+	store_blob_make(&made, unit_id, row, field, bytes, n);
+	if (sy_store_put_segments(store, &made.blob, 0, &err) != SY_OK)
+		fail_msg("%s", err.message);
+}
+
+static void test_put_resolve_read_release(void **state)
+{
+	sy_key keys[] = {{7, "a", 1}, {7, "b", 1}, {8, "a", 1}};
+	sy_unit_keys units[] = {{0, keys, 3}, {1, keys, 1}};
+	uint64_t rows[] = {7, 8};
+	sy_unit_rows both[] = {{0, rows, 2}, {1, rows, 2}};
+	sy_resolved_keys *resolved;
+	sy_located at[2];
+	uint8_t got[2][BIG];
+	sy_error err = {0};
+
+	(void)state;
+	put(0, 7, "a", data, BIG);
+	put(1, 7, "a", data + 1, BIG - 1);
+	assert_int_equal(sy_store_resolve_keys(store, units, 2, 0, &resolved, &err), SY_OK);
+	assert_true(sy_resolved_at(resolved, 0, 0, &at[0]));
+	assert_false(sy_resolved_at(resolved, 0, 1, &at[1]));
+	assert_false(sy_resolved_at(resolved, 0, 2, &at[1]));
+	assert_false(sy_resolved_at(resolved, 5, 0, &at[1]));
+	assert_true(sy_resolved_at(resolved, 1, 0, &at[1]));
+	assert_int_equal(at[0].nbytes, BIG);
+	assert_int_equal(at[1].nbytes, BIG - 1);
+	assert_true(sy_resolved_incarnation(resolved, 0) != sy_resolved_incarnation(resolved, 1));
+
+	sy_read reads[] = {{0, at[0].slab_offset, BIG, got[0]}, {1, at[1].slab_offset, BIG - 1, got[1]}};
+	assert_int_equal(sy_store_read_entries(store, reads, 2, 0, &err), SY_OK);
+	assert_memory_equal(got[0], data, BIG);
+	assert_memory_equal(got[1], data + 1, BIG - 1);
+
+	/* Pinned: a release does not take the bytes away from who holds them. */
+	assert_int_equal(sy_store_release_rows(store, both, 2, 0, &err), SY_OK);
+	memset(got[0], 0, BIG);
+	assert_int_equal(sy_store_read_entries(store, reads, 1, 0, &err), SY_OK);
+	assert_memory_equal(got[0], data, BIG);
+	sy_resolved_keys_free(resolved);
+	assert_int_equal(sy_store_read_entries(store, reads, 1, 0, &err), SY_E_STALE_READ);
+	assert_int_equal(sy_store_release_rows(store, both, 2, 0, &err), SY_OK); /* idempotent */
+}
+
+static void test_reads_need_a_cover(void **state)
+{
+	sy_key key = {5, "x", 1};
+	sy_unit_keys units[] = {{0, &key, 1}};
+	uint64_t row = 5;
+	sy_unit_rows rows[] = {{0, &row, 1}};
+	sy_resolved_keys *resolved;
+	sy_located at;
+	uint8_t got[BIG + 64];
+	uint32_t index = 99;
+	sy_error err = {.indexes = &index, .index_capacity = 1};
+
+	(void)state;
+	put(0, 5, "x", data, BIG);
+	assert_int_equal(sy_store_resolve_keys(store, units, 1, 0, &resolved, NULL), SY_OK);
+	assert_true(sy_resolved_at(resolved, 0, 0, &at));
+	sy_read inside = {0, at.slab_offset + 100, 50, got};
+	sy_read beyond[] = {inside, {0, at.slab_offset + 1, BIG, got}};
+	sy_read before = {0, at.slab_offset - 1, 2, got};
+	sy_read elsewhere = {1, at.slab_offset, 1, got};
+
+	assert_int_equal(sy_store_read_entries(store, &inside, 1, 0, NULL), SY_OK);
+	assert_memory_equal(got, data + 100, 50);
+	assert_int_equal(sy_store_read_entries(store, beyond, 2, 0, &err), SY_E_STALE_READ);
+	assert_int_equal(err.index_count, 1);
+	assert_int_equal(index, 1);
+	assert_int_equal(sy_store_read_entries(store, &before, 1, 0, NULL), SY_E_STALE_READ);
+	assert_int_equal(sy_store_read_entries(store, &elsewhere, 1, 0, NULL), SY_E_STALE_READ);
+	sy_resolved_keys_free(resolved);
+	assert_int_equal(sy_store_release_rows(store, rows, 1, 0, NULL), SY_OK);
+}
+
+static void test_put_many(void **state)
+{
+	enum { BLOBS = 9 };
+	struct store_blob made[BLOBS];
+	sy_store_blob blobs[BLOBS];
+	uint64_t rows[BLOBS];
+	sy_unit_rows all[] = {{0, rows, BLOBS}, {1, rows, BLOBS}};
+	uint32_t failed[BLOBS];
+	sy_error err = {.indexes = failed, .index_capacity = BLOBS};
+
+	(void)state;
+	for (uint32_t i = 0; i < BLOBS; i++) {
+		rows[i] = 100 + i;
+		store_blob_make(&made[i], i % 3 == 0 ? 0 : 1, rows[i], "m", data, BIG);
+		blobs[i] = made[i].blob;
+	}
+	assert_int_equal(sy_store_put_many(store, blobs, BLOBS, 0, &err), SY_OK);
+	/* The same again is the same: published already. */
+	assert_int_equal(sy_store_put_many(store, blobs, BLOBS, 0, &err), SY_OK);
+
+	/* One that cannot fit fails alone and is named. */
+	store_blob_make(&made[4], 0, 104, "m", data, BIG);
+	blobs[4] = made[4].blob;
+	blobs[4].nbytes = SLAB_BYTES + 64;
+	assert_int_equal(sy_store_put_many(store, blobs, BLOBS, 0, &err), SY_E_UNIT_FULL);
+	assert_int_equal(err.index_count, 1);
+	assert_int_equal(failed[0], 4);
+	assert_int_equal(sy_store_release_rows(store, all, 2, 0, NULL), SY_OK);
+}
+
+static void test_bad_index_is_refused(void **state)
+{
+	struct store_blob made;
+	sy_key key = {60, "bad", 3};
+	sy_unit_keys units[] = {{0, &key, 1}};
+	sy_resolved_keys *resolved;
+	sy_located at;
+	sy_error err = {0};
+
+	(void)state;
+	for (size_t i = 0; i < 64; i++) {
+		store_blob_make(&made, 0, 60, "bad", data, BIG);
+		made.index[i] ^= 0x5a;
+		if (i >= 52) /* the header's last bytes are reserved and checked too */
+			continue;
+		sy_status status = sy_store_put_segments(store, &made.blob, 0, &err);
+		assert_int_equal(status, SY_E_TRANSFER_FAILED);
+	}
+	assert_int_equal(sy_store_resolve_keys(store, units, 1, 0, &resolved, NULL), SY_OK);
+	assert_false(sy_resolved_at(resolved, 0, 0, &at));
+	sy_resolved_keys_free(resolved);
+}
+
+static void test_bad_calls(void **state)
+{
+	struct store_blob made;
+	sy_key key = {1, "x", 1};
+	sy_unit_keys units[] = {{UNITS, &key, 1}};
+	sy_resolved_keys *resolved;
+	bool published;
+	sy_error err = {0};
+
+	(void)state;
+	store_blob_make(&made, UNITS, 1, "x", data, 10);
+	assert_int_equal(sy_store_put_segments(store, &made.blob, 0, &err), SY_E_INVALID);
+	store_blob_make(&made, 0, 1, "x", data, 10);
+	made.segments[1].nbytes = 1000;
+	assert_int_equal(sy_store_put_segments(store, &made.blob, 0, &err), SY_E_INVALID);
+	assert_int_equal(sy_store_resolve_keys(store, units, 1, 0, &resolved, &err), SY_E_LOST);
+	assert_int_equal(sy_store_commit(store, 0, made.blob.blob_id, 0, &published, &err),
+	                 SY_E_INVALID);
+	assert_false(sy_store_unit_dead(store, 0, 0));
+}
+
+static void test_close_gives_pins_back(void **state)
+{
+	sy_store_options options = {.run_dir = cluster.run_dir};
+	sy_client_options client_options = {.run_dir = cluster.run_dir};
+	sy_key key = {77, "x", 1};
+	sy_unit_keys units[] = {{0, &key, 1}};
+	uint64_t row = 77;
+	sy_unit_rows rows[] = {{0, &row, 1}};
+	sy_unit_report reports[UNITS];
+	sy_resolved_keys *resolved;
+	sy_store *other;
+	sy_client *client;
+
+	(void)state;
+	put(0, 77, "x", data, BIG);
+	assert_int_equal(sy_store_open(&options, &other, NULL), SY_OK);
+	assert_int_equal(sy_store_resolve_keys(other, units, 1, 0, &resolved, NULL), SY_OK);
+	sy_store_close(other);
+	sy_resolved_keys_free(resolved);
+	assert_int_equal(sy_store_release_rows(store, rows, 1, 0, NULL), SY_OK);
+	assert_int_equal(sy_client_open(&client_options, &client, NULL), SY_OK);
+	assert_int_equal(sy_client_reports(client, 0, reports, NULL), SY_OK);
+	assert_int_equal(reports[0].bytes[0].value, reports[0].capacity_bytes);
+	sy_client_close(client);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_put_resolve_read_release),
+		cmocka_unit_test(test_reads_need_a_cover),
+		cmocka_unit_test(test_put_many),
+		cmocka_unit_test(test_bad_index_is_refused),
+		cmocka_unit_test(test_bad_calls),
+		cmocka_unit_test(test_close_gives_pins_back),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
