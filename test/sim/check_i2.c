@@ -1,0 +1,55 @@
+/* I2: a commit publishes all its rows or none; the fields of a row come from one of its states. */
+#include "blob.h"
+#include "entry.h"
+#include "intern.h"
+#include "sim_check.h"
+
+void check_i2_accepted(struct sim_life *life, const struct sim_put *put, uint64_t generation)
+{
+	struct sy_core *core = sy_serve_core(life->serve);
+	uint32_t ns = sy_name_find(core, &core->tables.namespaces, sim_space(put->space));
+	uint32_t there = 0;
+	for (uint32_t i = 0; i < put->value_count; i++) {
+		const struct sim_value *value = &put->values[i];
+		uint64_t row = sim_row(life->sim, life->slot, value->row);
+		uint32_t field = sy_name_find(core, &core->tables.fields, sim_field(value->field));
+		uint32_t entry = field == 0 ? 0 : sy_entry_find(core, ns, row, field);
+		if (entry != 0 &&
+		    sy_blob_at(core, sy_entry_at(core, entry)->blob)->generation == generation)
+			there++;
+	}
+	if (there < put->value_count)
+		sim_fail(life->sim, 2, "u%u accepted put %lu and shows %u of its %u keys", life->slot,
+		         put->number, there, put->value_count);
+}
+
+/* What a release under way clears of a row goes at once: a resolve sees all of it or none. */
+void check_i2_rows(struct sim_life *life, const struct sim_request *request,
+                   const struct sy_request *wire, uint32_t space)
+{
+	struct {
+		const struct sim_release *by;
+		bool seen, gone;
+	} rows[SIM_ROWS_MAX] = {0};
+	const struct sy_resolve_args *args = &wire->resolve;
+	for (uint64_t k = 0; k < request->key_count; k++) {
+		uint64_t at = args->field_of != NULL ? k : k / args->field_count;
+		uint64_t column = args->field_of != NULL ? args->field_of[k] : k % args->field_count;
+		uint32_t row = sim_row_at(life->sim, life->slot, args->rows[at]);
+		uint32_t field = sim_field_at(args->fields[column]);
+		if (row >= SIM_ROWS_MAX || field >= SIM_FIELDS_MAX)
+			continue;
+		const struct sim_key *key = &life->shadow->keys[space][row][field];
+		if (key->leaving == NULL || (rows[row].by != NULL && rows[row].by != key->by))
+			continue;
+		rows[row].by = key->by;
+		if (request->seen[k].put != NULL)
+			rows[row].seen = true;
+		else
+			rows[row].gone = true;
+		if (rows[row].seen && rows[row].gone) {
+			sim_fail(life->sim, 2, "u%u shows row %lu half cleared", life->slot, args->rows[at]);
+			return;
+		}
+	}
+}

@@ -1,0 +1,156 @@
+/* I7: a session's end leaks nothing; a live session holds nothing that its client does not know
+ * of for longer than two heartbeats. */
+#include "blob.h"
+#include "pin.h"
+#include "sim_check.h"
+
+static bool knows(const struct sim_client *client, struct sy_request_id name)
+{
+	struct sim *sim = client->sim;
+	for (uint32_t i = 0; i < sim->config.tasks; i++) {
+		const struct sim_task *task = &client->tasks[i];
+		const struct sy_machine_op *op = &task->op;
+		if (task->state == SIM_TASK_IDLE)
+			continue;
+		/* The request is out, or what it made is in use. */
+		if (task->state == SIM_TASK_RUNNING && op->stage == SY_OP_STAGE_SENT &&
+		    op->slot == name.slot && op->seq == name.seq)
+			return true;
+		if ((op->reserved || task->pinned) && sy_request_id_equal(op->name, name))
+			return true;
+	}
+	for (uint32_t i = 0; i < SIM_STRAYS_MAX; i++) {
+		const struct sim_stray *stray = &sim->strays[i];
+		if (stray->used && sy_request_id_equal(stray->name, name))
+			return true;
+	}
+	return false;
+}
+
+static struct sim_orphan *orphan_of(struct sim_shadow *shadow, struct sy_request_id name,
+                                    uint64_t now_ns)
+{
+	for (size_t i = 0; i < shadow->orphan_count; i++) {
+		if (sy_request_id_equal(shadow->orphans[i].name, name))
+			return &shadow->orphans[i];
+	}
+	if (shadow->orphan_count == sizeof shadow->orphans / sizeof shadow->orphans[0])
+		return NULL;
+	struct sim_orphan *orphan = &shadow->orphans[shadow->orphan_count++];
+	*orphan = (struct sim_orphan){.name = name, .since_ns = now_ns};
+	return orphan;
+}
+
+/* Since when nothing stood between this client and the unit. */
+static uint64_t quiet_since_ns(const struct sim_life *life, const struct sim_client *client)
+{
+	const struct sim *sim = life->sim;
+	const struct sim_link *link = &client->links[life->slot];
+	uint64_t since_ns = sy_max_u64(link->disturbed_ns, link->cut_until_ns);
+	since_ns = sy_max_u64(since_ns, client->running_since_ns);
+	since_ns = sy_max_u64(since_ns, life->disturbed_ns);
+	since_ns = sy_max_u64(since_ns, sim->smooth_since_ns);
+	if (client->stopped || sy_machine_state(link->machine) != SY_MACHINE_READY ||
+	    sy_machine_incarnation(link->machine) != life->incarnation)
+		since_ns = sim->true_ns;
+	return since_ns;
+}
+
+static void look_living(struct sim_life *life, const struct sim_client *client,
+                        struct sy_request_id name, const char *what)
+{
+	struct sim *sim = life->sim;
+	struct sim_shadow *shadow = life->shadow;
+	if (knows(client, name))
+		return;
+	struct sim_orphan *orphan = orphan_of(shadow, name, sim->true_ns);
+	if (orphan == NULL)
+		return;
+	orphan->seen = shadow->looks;
+	orphan->since_ns = sy_max_u64(orphan->since_ns, quiet_since_ns(life, client));
+	uint64_t held_ns = sim->true_ns > orphan->since_ns ? sim->true_ns - orphan->since_ns : 0;
+	if (held_ns > 2 * sim->config.params.heartbeat_ns + 100 * sim->config.latency_ns)
+		sim_fail(sim, 7, "u%u holds %s %016lx/%u/%lu that c%u does not know of for %.3f s",
+		         life->slot, what, name.session, name.slot, name.seq, client->index,
+		         (double)held_ns / 1e9);
+}
+
+/* Its client is gone: at once on this host, by leases on another. */
+static void look_gone(struct sim_life *life, struct sim_session *session,
+                      struct sy_request_id name, const char *what)
+{
+	struct sim *sim = life->sim;
+	const struct sy_core_params *params = &sim->config.params;
+	uint64_t limit_ns = 2 * params->heartbeat_ns + SIM_S;
+	if (session->gone_ns == 0)
+		session->gone_ns = sim->true_ns;
+	if (!session->local)
+		limit_ns += params->session_expire_ns + params->read_pin_ns + params->retire_grace_ns +
+		            25 * SIM_S;
+	uint64_t since_ns = sy_max_u64(session->gone_ns, life->disturbed_ns);
+	since_ns = sy_max_u64(since_ns, sim->smooth_since_ns);
+	if (sim->true_ns > since_ns + limit_ns)
+		sim_fail(sim, 7, "u%u holds %s %016lx/%u/%lu of a client gone %.3f s ago", life->slot,
+		         what, name.session, name.slot, name.seq,
+		         (double)(sim->true_ns - session->gone_ns) / 1e9);
+}
+
+static void look_at(struct sim_life *life, struct sy_request_id name, const char *what)
+{
+	struct sim *sim = life->sim;
+	struct sim_session *session = sim_shadow_session(life, name.session);
+	if (session == NULL || session->client >= SIM_CLIENTS_MAX)
+		return;
+	const struct sim_client *client = &sim->clients[session->client];
+	if (client->alive && client->life == session->client_life)
+		look_living(life, client, name, what);
+	else
+		look_gone(life, session, name, what);
+}
+
+static void drop_settled(struct sim_shadow *shadow)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < shadow->orphan_count; i++) {
+		if (shadow->orphans[i].seen == shadow->looks)
+			shadow->orphans[kept++] = shadow->orphans[i];
+	}
+	shadow->orphan_count = kept;
+}
+
+void check_i7_look(struct sim_life *life)
+{
+	struct sim_shadow *shadow = life->shadow;
+	if (!life->alive || life->stopped)
+		return;
+	struct sy_core *core = sy_serve_core(life->serve);
+	shadow->looks++;
+	for (uint32_t i = 1; i <= core->volatiles.pins.touched; i++) {
+		const struct sy_pin *pin = sy_pin_at(core, i);
+		if (pin->session != 0)
+			look_at(life, pin->name, "pin");
+	}
+	for (uint32_t i = 1; i <= core->tables.blobs.touched; i++) {
+		const struct sy_blob *blob = sy_blob_at(core, i);
+		if (blob->state == SY_BLOB_ALLOCATED || blob->state == SY_BLOB_RETIRED)
+			look_at(life, blob->name, "reservation");
+	}
+	drop_settled(shadow);
+}
+
+/* All clients are gone, all leases are over, all rows are released: nothing may be left. */
+void check_i7_end(struct sim_life *life)
+{
+	struct sy_unit_stats stats;
+	const struct sy_core *core = sy_serve_core(life->serve);
+	sy_serve_stats(life->serve, &stats);
+	uint64_t left = stats.blobs + stats.sessions + stats.pins + stats.parked +
+	                stats.reservations + stats.entries + stats.fields + stats.shapes +
+	                stats.namespaces + core->volatiles.jobs.used + core->volatiles.pin_refs.used;
+	if (left != 0 || stats.bytes.free != stats.capacity_bytes)
+		sim_fail(life->sim, 7, "u%u at the end: free %lu of %lu, blobs %lu entries %lu sessions "
+		         "%lu pins %lu parked %lu reservations %lu fields %lu shapes %lu namespaces %lu",
+		         life->slot, stats.bytes.free, stats.capacity_bytes, stats.blobs, stats.entries,
+		         stats.sessions, stats.pins, stats.parked, stats.reservations, stats.fields,
+		         stats.shapes, stats.namespaces);
+}

@@ -1,0 +1,98 @@
+/* A unit's arena holds no pointers and tells everything derived from it: at any step it may go
+ * on at another address, and a rebuilt copy says the same as the original. */
+#include <stdlib.h>
+
+#include "blob.h"
+#include "entry.h"
+#include "region.h"
+#include "serve_state.h"
+#include "sim.h"
+
+static uint8_t *copy_of(const struct sim_life *life)
+{
+	uint8_t *copy = aligned_alloc(64, sy_align_up(life->arena_bytes, 64));
+	if (copy == NULL)
+		abort();
+	memcpy(copy, life->arena, life->arena_bytes);
+	return copy;
+}
+
+void sim_arena_move(struct sim_life *life)
+{
+	uint8_t *to = copy_of(life);
+	memset(life->arena, 0xdd, life->arena_bytes);
+	free(life->arena);
+	life->arena = to;
+	life->serve->core = (struct sy_core *)(void *)to;
+	sim_count_fault(life->sim, SIM_FAULT_ARENA_MOVE);
+	sim_log(life->sim, "u%u goes on at another address", life->slot);
+}
+
+/* Every visible entry is found in the copy as it was, and there are no others. */
+static bool same_entries(struct sy_core *core, struct sy_core *copy)
+{
+	for (uint32_t i = 1; i <= core->tables.entries.touched; i++) {
+		const struct sy_entry *e = sy_entry_at(core, i);
+		uint8_t shown = e->flags & (SY_ENTRY_LIVE | SY_ENTRY_PENDING);
+		if (shown != SY_ENTRY_LIVE)
+			continue;
+		if (sy_entry_find(copy, e->ns, e->row, e->field) != i)
+			return false;
+		const struct sy_entry *c = sy_entry_at(copy, i);
+		if (c->extent != e->extent || c->blob != e->blob || c->offset64 != e->offset64 ||
+		    sy_blob_at(copy, c->blob)->generation != sy_blob_at(core, e->blob)->generation)
+			return false;
+	}
+	return true;
+}
+
+static const char *derived_fault(struct sy_core *core, struct sy_core *copy)
+{
+	const struct sy_tables *a = &core->tables, *b = &copy->tables;
+	if (memcmp(a->bytes, b->bytes, sizeof a->bytes) != 0 || a->rounding_bytes != b->rounding_bytes)
+		return "its accounts";
+	if (a->row_count != b->row_count || a->entries.used != b->entries.used ||
+	    a->blobs.used != b->blobs.used)
+		return "its counts of rows, entries and blobs";
+	if (a->hole_count != b->hole_count || sy_region_largest_hole(core) != sy_region_largest_hole(copy))
+		return "its holes";
+	if (a->fields.pool.used != b->fields.pool.used || a->shapes.pool.used != b->shapes.pool.used ||
+	    a->namespaces.pool.used != b->namespaces.pool.used)
+		return "its names and shapes";
+	return same_entries(core, copy) ? NULL : "its entries";
+}
+
+/* What a unit that was killed now would be started again with. */
+static const char *restart_fault(struct sy_core *core, struct sy_core *copy)
+{
+	const struct sy_tables *a = &core->tables, *b = &copy->tables;
+	if (a->bytes[SY_BLOB_PUBLISHED] != b->bytes[SY_BLOB_PUBLISHED] ||
+	    b->bytes[SY_BLOB_FREE] + b->bytes[SY_BLOB_PUBLISHED] + b->rounding_bytes !=
+	            core->params.slab_bytes)
+		return "its accounts";
+	if (a->row_count != b->row_count)
+		return "its rows";
+	return same_entries(core, copy) ? NULL : "its entries";
+}
+
+static void rebuild(struct sim_life *life, bool keep_volatile)
+{
+	struct sy_core *core = sy_serve_core(life->serve);
+	struct sy_core *copy = (struct sy_core *)(void *)copy_of(life);
+	sy_core_rebuild(copy, keep_volatile);
+	const char *fault = sy_core_audit(copy);
+	if (fault != NULL)
+		sim_fail(life->sim, 6, "u%u rebuilt%s: %s", life->slot, keep_volatile ? "" : " anew", fault);
+	fault = keep_volatile ? derived_fault(core, copy) : restart_fault(core, copy);
+	if (fault != NULL)
+		sim_fail(life->sim, 6, "u%u rebuilt%s has not %s", life->slot,
+		         keep_volatile ? "" : " anew", fault);
+	free(copy);
+}
+
+void sim_arena_rebuild(struct sim_life *life)
+{
+	sim_count_fault(life->sim, SIM_FAULT_ARENA_REBUILD);
+	rebuild(life, true);
+	rebuild(life, false);
+}

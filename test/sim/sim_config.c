@@ -1,0 +1,150 @@
+#include "sim_config.h"
+
+#include <string.h>
+
+static const char *const fault_names[SIM_FAULT_COUNT] = {
+#define FAULT_NAME(name, text) [SIM_FAULT_##name] = text,
+	SIM_FAULT_LIST(FAULT_NAME)
+#undef FAULT_NAME
+};
+
+const char *sim_fault_name(uint32_t fault)
+{
+	return fault < SIM_FAULT_COUNT ? fault_names[fault] : "unknown";
+}
+
+uint32_t sim_fault_named(const char *name)
+{
+	uint32_t fault = 0;
+	while (fault < SIM_FAULT_COUNT && strcmp(fault_names[fault], name) != 0)
+		fault++;
+	return fault;
+}
+
+static uint32_t pick(struct sy_prng *prng, const uint32_t *from, uint32_t count)
+{
+	return from[sy_prng_below(prng, count)];
+}
+
+#define PICK(prng, ...) \
+	pick(prng, (const uint32_t[]){__VA_ARGS__}, \
+	     (uint32_t)(sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)))
+
+static uint64_t between(struct sy_prng *prng, uint64_t low, uint64_t high)
+{
+	return low + sy_prng_below(prng, high - low + 1);
+}
+
+/* A kind of fault is absent from half of the seeds, so that what needs quiet is tried too. */
+static void draw_rates(struct sy_prng *prng, struct sim_config *config)
+{
+	static const uint32_t highest[SIM_FAULT_COUNT] = {
+		[SIM_FAULT_DROP] = 500, [SIM_FAULT_DOUBLE] = 800, [SIM_FAULT_LATE] = 300,
+		[SIM_FAULT_REORDER] = 3000, [SIM_FAULT_CUT] = 150, [SIM_FAULT_RECONNECT] = 250,
+		[SIM_FAULT_OLD_CONNECTION] = 5000, [SIM_FAULT_OLD_QUEUE] = 6000,
+		[SIM_FAULT_LATE_WRITE] = 2500, [SIM_FAULT_LATE_READ] = 2500,
+		[SIM_FAULT_FENCE_LATE] = 5000, [SIM_FAULT_CLIENT_KILL] = 150,
+		[SIM_FAULT_CLIENT_STOP] = 300, [SIM_FAULT_CLIENT_CLOSE] = 150,
+		[SIM_FAULT_CLIENT_START] = 3000, [SIM_FAULT_UNIT_KILL] = 80,
+		[SIM_FAULT_UNIT_STOP] = 150, [SIM_FAULT_UNIT_START] = 3000,
+		[SIM_FAULT_UNIT_DRAIN] = 150, [SIM_FAULT_OLD_SLAB] = 10000,
+		[SIM_FAULT_DIRECTORY] = 200, [SIM_FAULT_CLOCK_HELD] = 150,
+		[SIM_FAULT_CLOCK_JUMP] = 100, [SIM_FAULT_STRANGER] = 900, [SIM_FAULT_GARBAGE] = 300,
+		[SIM_FAULT_SCRIBBLE] = 400, [SIM_FAULT_CANCEL] = 300, [SIM_FAULT_ARENA_MOVE] = 300,
+		[SIM_FAULT_ARENA_REBUILD] = 300, [SIM_FAULT_CAPACITY] = 1,
+	};
+	bool calm = sy_prng_chance(prng, 10);
+	for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++) {
+		uint64_t drawn = between(prng, 1, highest[i]);
+		bool absent = sy_prng_chance(prng, 50);
+		bool always = i == SIM_FAULT_CLIENT_START || i == SIM_FAULT_UNIT_START ||
+		              i == SIM_FAULT_OLD_SLAB || i == SIM_FAULT_ARENA_MOVE ||
+		              i == SIM_FAULT_ARENA_REBUILD;
+		config->rate[i] = (uint32_t)drawn;
+		if ((!always && (calm || absent)) || (config->off >> i & 1) != 0)
+			config->rate[i] = 0;
+	}
+}
+
+/* Tables so small that each of their ends is met. */
+static void draw_small(struct sy_prng *prng, struct sy_core_params *params)
+{
+	params->max_entries = PICK(prng, 12, 40, 100, 300);
+	params->max_sessions = PICK(prng, 2, 4, 12);
+	params->max_pins = PICK(prng, 1, 2, 6, 64);
+	params->max_fields = PICK(prng, 2, 5, 12);
+	params->max_namespaces = PICK(prng, 1, 2, 4);
+	params->max_shapes = PICK(prng, 1, 2, 4);
+	params->max_parked = PICK(prng, 0, 1, 2, 4);
+	params->max_jobs = PICK(prng, 1, 2);
+}
+
+static void draw_params(struct sy_prng *prng, struct sim_config *config)
+{
+	struct sy_core_params *params = &config->params;
+	*params = (struct sy_core_params){
+		.slab_bytes = UINT64_C(1024) * PICK(prng, 16, 64, 64, 256, 1024),
+		.slot_count = config->units,
+		.max_entries = PICK(prng, 300, 1000, 2500),
+		.max_sessions = 32,
+		.max_pins = 200,
+		.max_fields = 64,
+		.max_namespaces = 8,
+		.max_shapes = 64,
+		.max_parked = 16,
+		.max_jobs = 4,
+		.eager_max_bytes = PICK(prng, 512, 2048, 8192),
+		.inline_max_bytes = PICK(prng, 0, 64, 4096),
+		.inline_total_bytes = PICK(prng, 64, 4096, 65536),
+		.remote_write = sy_prng_chance(prng, 75),
+	};
+	if (config->rate[SIM_FAULT_CAPACITY] != 0)
+		draw_small(prng, params);
+	params->heartbeat_ns = between(prng, 1, 4) * 500 * SIM_MS;
+	params->session_expire_ns = params->heartbeat_ns * between(prng, 4, 12);
+	params->read_pin_ns = between(prng, 2, 60) * SIM_S;
+	params->retire_grace_ns = between(prng, 2, 90) * SIM_S;
+	params->park_max_ns = between(prng, 1, 10) * 100 * SIM_MS;
+}
+
+static void draw_mix(struct sy_prng *prng, struct sim_mix *mix)
+{
+	*mix = (struct sim_mix){
+		.put = (uint32_t)between(prng, 2, 30), .put_inline = (uint32_t)between(prng, 2, 30),
+		.resolve = (uint32_t)between(prng, 5, 60), .release = (uint32_t)between(prng, 1, 15),
+		.scan = (uint32_t)between(prng, 0, 5), .query = (uint32_t)between(prng, 0, 5),
+		.again = (uint32_t)between(prng, 0, 10),
+	};
+}
+
+void sim_config_draw(struct sim_config *ret_config, uint64_t seed,
+                     const struct sim_wanted *wanted)
+{
+	struct sim_config *config = ret_config;
+	struct sy_prng draw, *prng = &draw;
+	sy_prng_seed(prng, seed ^ UINT64_C(0x5eed));
+	*config = (struct sim_config){.seed = seed, .only = wanted->only, .off = wanted->off};
+	config->steps = PICK(prng, 1500, 2500, 4000);
+	config->clients = PICK(prng, 1, 2, 3, 4, 6);
+	config->units = PICK(prng, 1, 1, 2, 3);
+	if (wanted->steps != 0)
+		config->steps = wanted->steps;
+	if (wanted->clients != 0)
+		config->clients = wanted->clients;
+	if (wanted->units != 0)
+		config->units = wanted->units;
+	config->tasks = PICK(prng, 1, 2, 4, SIM_TASKS_MAX);
+	config->rows = PICK(prng, 2, 8, 20, SIM_ROWS_MAX);
+	config->fields = PICK(prng, 2, 4, 8, SIM_FIELDS_MAX);
+	config->values_max_bytes = PICK(prng, 32, 200, 2000, 9000);
+	config->entries_max = PICK(prng, 4, 12, 60, 400);
+	config->think_ns = SIM_MS * PICK(prng, 1, 20, 300, 2000);
+	config->latency_ns = SIM_US * PICK(prng, 50, 500, 20000);
+	config->control_timeout_ns = SIM_MS * PICK(prng, 200, 2000, 30000);
+	config->turn_ns = SIM_MS * PICK(prng, 20, 200, 1500);
+	config->remote_percent = PICK(prng, 0, 30, 60, 100);
+	config->audit_every = PICK(prng, 3, 10, 30);
+	draw_rates(prng, config);
+	draw_params(prng, config);
+	draw_mix(prng, &config->mix);
+}

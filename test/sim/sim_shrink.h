@@ -1,0 +1,13 @@
+/* A shorter history that breaks the same invariant: fewer clients, units, kinds of fault. */
+#ifndef SIM_SHRINK_H
+#define SIM_SHRINK_H
+
+#include "sim_config.h"
+
+/* The command that replays a run, to stdout. */
+void sim_shrink_print_command(uint64_t seed, const struct sim_wanted *wanted,
+                              const struct sim_config *config);
+/* Tries to do without each thing in turn and prints what is left. */
+void sim_shrink(uint64_t seed, const struct sim_wanted *wanted, int violated);
+
+#endif
