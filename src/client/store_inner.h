@@ -24,6 +24,7 @@ struct sy_store {
 	struct sy_unknown_commit unknown[SY_UNKNOWN_COMMITS_MAX]; /* a ring: the oldest is forgotten */
 	size_t unknown_next;
 	struct sy_resolved_keys *held; /* live resolves, newest first */
+	uint64_t ticked_ns; /* when the keeper called last */
 };
 
 /* One range of the slab that a live resolve lets be read. */

@@ -9,6 +9,8 @@
 #include "guard.h"
 #include "store_inner.h"
 
+/* The keeper calls about once a second; later than this, the whole process stood still. */
+static const uint64_t STOPPED_NS = 3u * 1000000000ull / 2;
 static const uint64_t READ_PIN_NS = 60u * 1000000000ull; /* where no unit has told its own */
 
 static int compare_ranges(const void *a, const void *b)
@@ -235,10 +237,15 @@ void sy_store_expire(void *context, uint64_t now_ns)
 	struct sy_store *store = context;
 
 	pthread_mutex_lock(&store->lock);
+	/* A process that was stopped had no chance to read: the time does not count. */
+	uint64_t since_ns = store->ticked_ns == 0 ? 0 : now_ns - store->ticked_ns;
+	uint64_t stopped_ns = since_ns > STOPPED_NS ? since_ns : 0;
+	store->ticked_ns = now_ns;
 	for (struct sy_resolved_keys *held = store->held, *next; held != NULL; held = next) {
 		uint64_t pin_ns = 0;
 
 		next = held->next;
+		held->since_ns += sy_min_u64(stopped_ns, now_ns - held->since_ns);
 		for (size_t u = 0; u < held->unit_count && pin_ns == 0; u++)
 			pin_ns = sy_hub_read_pin_ns(held->hub, held->units[u].unit_id);
 		if (pin_ns == 0)

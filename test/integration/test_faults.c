@@ -1,0 +1,449 @@
+/* Clients and units that are killed or stopped in the worst moment. */
+#include "harness.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <slabyard/slabyard.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "cluster.h"
+#include "prng.h"
+#include "store_blob.h"
+
+enum { UNITS = 2, SLAB_BYTES = 8 << 20, BIG = 1 << 20 };
+static const uint64_t SECOND_NS = 1000000000u;
+
+static struct cluster cluster;
+static sy_client *client;
+
+/* Leases so short that a test can outlast them all. */
+static void short_leases(struct sy_unit_config *config)
+{
+	config->heartbeat_ns = SECOND_NS / 20;
+	config->session_expire_ns = SECOND_NS / 5;
+	config->read_pin_ns = SECOND_NS / 5;
+	config->retire_grace_ns = SECOND_NS / 5;
+}
+
+static int start(void **state)
+{
+	sy_client_options options = {.run_dir = cluster.run_dir, .timeout_ns = 10 * SECOND_NS,
+	                             .control_timeout_ns = 2 * SECOND_NS};
+	sy_error err = {0};
+
+	(void)state;
+	cluster_start(&cluster, UNITS, SLAB_BYTES, short_leases);
+	if (sy_client_open(&options, &client, &err) == SY_OK)
+		return 0;
+	print_error("%s\n", err.message);
+	return -1;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	sy_client_close(client);
+	cluster_stop(&cluster);
+	return 0;
+}
+
+static void fill(uint8_t *bytes, size_t n, uint64_t seed)
+{
+	for (size_t i = 0; i < n; i++)
+		bytes[i] = (uint8_t)(sy_mix64(seed + i / 8) >> (i % 8 * 8));
+}
+
+static sy_status put(uint64_t row, const void *bytes, uint64_t n, sy_error *err)
+{
+	sy_key key = {row, "x", 1};
+	sy_value value = {.data = bytes, .nbytes = n, .kind = SY_KIND_BYTES};
+
+	return sy_client_put(client, &key, &value, 1, 0, err);
+}
+
+static uint64_t number(const sy_unit_report *report, const char *name)
+{
+	for (size_t i = 0; i < report->count_count; i++) {
+		if (strcmp(report->counts[i].name, name) == 0)
+			return report->counts[i].value;
+	}
+	return UINT64_MAX;
+}
+
+/* Waits until nothing is held on the unit but `published` bytes; prints how long it took. */
+static void await_clean(uint32_t unit_id, const char *after)
+{
+	uint64_t start_ns = sy_clock_now_ns(), end_ns = start_ns + 10 * SECOND_NS;
+	sy_unit_report reports[UNITS];
+
+	do {
+		assert_int_equal(sy_client_reports(client, 0, reports, NULL), SY_OK);
+		const sy_unit_report *report = &reports[unit_id];
+		if (report->answered && report->bytes[0].value == report->capacity_bytes &&
+		    number(report, "pins") == 0 && number(report, "sessions") == 1) {
+			print_message("all back %llu us after %s\n",
+			              (unsigned long long)(sy_clock_now_ns() - start_ns) / 1000, after);
+			return;
+		}
+	} while (sy_clock_now_ns() < end_ns);
+	fail_msg("memory, pins or sessions are left after %s", after);
+}
+
+/* A child that says on a pipe where it stands. */
+struct child {
+	pid_t pid;
+	int said;
+};
+
+static int child_pipe;
+
+static void child_says(void)
+{
+	char byte = 1;
+
+	(void)!write(child_pipe, &byte, 1);
+}
+
+static struct child spawn(void (*body)(void))
+{
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		close(ends[0]);
+		child_pipe = ends[1];
+		body();
+		_exit(0);
+	}
+	close(ends[1]);
+	return (struct child){pid, ends[0]};
+}
+
+static void await_said(const struct child *child)
+{
+	struct pollfd fd = {.fd = child->said, .events = POLLIN};
+	char byte;
+
+	assert_int_equal(poll(&fd, 1, 10000), 1);
+	assert_int_equal(read(child->said, &byte, 1), 1);
+}
+
+static int await_end(struct child *child)
+{
+	int status = 0;
+
+	assert_int_equal(waitpid(child->pid, &status, 0), child->pid);
+	close(child->said);
+	return status;
+}
+
+/* The store's lock is taken between alloc and WRITE. */
+static void lock_and_stay(void *context)
+{
+	(void)context;
+	child_says();
+	pause();
+}
+
+static void unlock(void *context)
+{
+	(void)context;
+}
+
+static void put_and_stay(void)
+{
+	static uint8_t bytes[BIG];
+	sy_store_options options = {.run_dir = cluster.run_dir, .lock = lock_and_stay,
+	                            .unlock = unlock};
+	struct store_blob made;
+	sy_store *store;
+
+	if (sy_store_open(&options, &store, NULL) != SY_OK)
+		_exit(1);
+	store_blob_make(&made, 0, 4, "x", bytes, sizeof bytes);
+	sy_store_put_segments(store, &made.blob, 0, NULL);
+}
+
+static void test_killed_between_alloc_and_commit(void **state)
+{
+	sy_unit_report reports[UNITS];
+
+	(void)state;
+	struct child child = spawn(put_and_stay);
+	await_said(&child);
+	assert_int_equal(sy_client_reports(client, 0, reports, NULL), SY_OK);
+	assert_true(number(&reports[0], "reservations") == 1);
+	kill(child.pid, SIGKILL);
+	await_end(&child);
+	await_clean(0, "kill -9 between alloc and commit");
+}
+
+static void view_and_stay(void)
+{
+	sy_client_options options = {.run_dir = cluster.run_dir};
+	sy_key key = {4, "x", 1};
+	sy_client *mine;
+	sy_result *result;
+
+	if (sy_client_open(&options, &mine, NULL) != SY_OK ||
+	    sy_client_get(mine, &key, 1, SY_GET_VIEW, 0, &result, NULL) != SY_OK)
+		_exit(1);
+	child_says();
+	pause();
+}
+
+static void test_killed_while_it_holds_pins(void **state)
+{
+	static uint8_t bytes[BIG];
+	uint64_t row = 4;
+	sy_unit_report reports[UNITS];
+
+	(void)state;
+	assert_int_equal(put(4, bytes, BIG, NULL), SY_OK);
+	struct child child = spawn(view_and_stay);
+	await_said(&child);
+	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);
+	assert_int_equal(sy_client_reports(client, 0, reports, NULL), SY_OK);
+	assert_int_equal(number(&reports[0], "pins"), 1);
+	kill(child.pid, SIGKILL);
+	await_end(&child);
+	await_clean(0, "kill -9 of a reader");
+}
+
+/* Resolves, says so, is stopped there for long, then reads and compares. */
+static void read_after_a_stop(void)
+{
+	static uint8_t wanted[BIG], got[BIG];
+	sy_store_options options = {.run_dir = cluster.run_dir};
+	sy_key key = {4, "x", 1};
+	sy_unit_keys keys[] = {{0, &key, 1}};
+	sy_store *store;
+	sy_resolved_keys *resolved;
+	sy_located at;
+
+	fill(wanted, BIG, 1);
+	if (sy_store_open(&options, &store, NULL) != SY_OK ||
+	    sy_store_resolve_keys(store, keys, 1, 0, &resolved, NULL) != SY_OK ||
+	    !sy_resolved_at(resolved, 0, 0, &at))
+		_exit(1);
+	child_says();
+	raise(SIGSTOP);
+	sy_read read = {0, at.slab_offset, at.nbytes, got};
+	_exit(sy_store_read_entries(store, &read, 1, 0, NULL) == SY_OK &&
+	              memcmp(got, wanted, BIG) == 0 ? 0 : 1);
+}
+
+static void view_after_a_stop(void)
+{
+	static uint8_t wanted[BIG];
+	sy_client_options options = {.run_dir = cluster.run_dir};
+	sy_key key = {4, "x", 1};
+	sy_client *mine;
+	sy_result *result;
+	sy_value value;
+
+	fill(wanted, BIG, 1);
+	if (sy_client_open(&options, &mine, NULL) != SY_OK ||
+	    sy_client_get(mine, &key, 1, SY_GET_VIEW, 0, &result, NULL) != SY_OK)
+		_exit(1);
+	child_says();
+	raise(SIGSTOP);
+	if (!sy_result_value(result, 0, &value) || value.nbytes != BIG ||
+	    memcmp(value.data, wanted, BIG) != 0)
+		_exit(1);
+	sy_result_free(result);
+	sy_client_close(mine);
+	_exit(0);
+}
+
+/* Puts until the unit is full, so that every free region is given out. */
+static uint64_t fill_up(void)
+{
+	static uint8_t other[BIG / 4];
+	uint64_t row = 0;
+
+	memset(other, 0xee, sizeof other);
+	for (row = 10; row < 10000; row += 2) {
+		sy_error err = {0};
+
+		if (put(row, other, sizeof other, &err) == SY_OK)
+			continue;
+		assert_int_equal(err.status, SY_E_UNIT_FULL);
+		break;
+	}
+	return row;
+}
+
+static void stopped_reader(void (*body)(void))
+{
+	static uint8_t bytes[BIG];
+	uint64_t rows[5000], row = 4;
+	int status;
+
+	fill(bytes, BIG, 1);
+	assert_int_equal(put(4, bytes, BIG, NULL), SY_OK);
+	struct child child = spawn(body);
+	await_said(&child);
+	assert_int_equal(waitpid(child.pid, &status, WUNTRACED), child.pid);
+	assert_true(WIFSTOPPED(status));
+	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);
+	uint64_t end = fill_up();
+	/* Longer than every lease of the unit: time itself is what is tested here. */
+	usleep(2500000);
+	assert_int_equal(fill_up(), 10); /* nothing came free meanwhile: full at once */
+	kill(child.pid, SIGCONT);
+	assert_int_equal(await_end(&child), 0);
+	size_t count = 0;
+	for (row = 10; row < end; row += 2)
+		rows[count++] = row;
+	assert_int_equal(sy_client_clear(client, rows, count, NULL, 0, 0, NULL, NULL), SY_OK);
+	await_clean(0, "a stopped reader went on");
+}
+
+static void test_stopped_reader_of_a_view(void **state)
+{
+	(void)state;
+	stopped_reader(view_after_a_stop);
+}
+
+static void test_stopped_reader_of_a_resolve(void **state)
+{
+	(void)state;
+	stopped_reader(read_after_a_stop);
+}
+
+static void test_stopped_unit_is_not_lost(void **state)
+{
+	sy_key key = {5, "x", 1};
+	sy_result *result;
+	uint64_t row = 5;
+	sy_error err = {0};
+
+	(void)state;
+	assert_int_equal(put(5, "here", 4, NULL), SY_OK);
+	kill(cluster.units[1], SIGSTOP);
+	assert_int_equal(sy_client_get(client, &key, 1, 0, sy_deadline_after(SECOND_NS / 3), &result,
+	                               &err), SY_E_TIMEOUT);
+	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, sy_deadline_after(SECOND_NS / 3),
+	                                 NULL, &err), SY_E_TIMEOUT);
+	kill(cluster.units[1], SIGCONT);
+	assert_int_equal(put(5, "again", 5, &err), SY_OK);
+	assert_int_equal(sy_client_get(client, &key, 1, 0, 0, &result, &err), SY_OK);
+	sy_value value;
+	assert_true(sy_result_value(result, 0, &value));
+	assert_memory_equal(value.data, "again", 5);
+	sy_result_free(result);
+	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);
+}
+
+static void test_dead_unit_is_lost_until_replaced(void **state)
+{
+	sy_key keys[] = {{4, "x", 1}, {5, "x", 1}, {7, "x", 1}};
+	uint64_t rows[] = {4, 5, 7};
+	uint32_t lost[3];
+	sy_error err = {.indexes = lost, .index_capacity = 3};
+	sy_result *result;
+	sy_value value;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(put(keys[i].row, "v", 1, NULL), SY_OK);
+	cluster_kill(&cluster, 1, SIGKILL);
+	assert_int_equal(sy_client_get(client, keys, 3, 0, 0, &result, &err), SY_E_LOST);
+	assert_int_equal(err.index_count, 2);
+	assert_int_equal(lost[0], 1);
+	assert_int_equal(lost[1], 2);
+	assert_int_equal(put(5, "v", 1, &err), SY_E_TRANSFER_FAILED);
+	assert_int_equal(sy_client_clear(client, rows, 3, NULL, 0, 0, NULL, &err), SY_OK);
+
+	cluster_restart(&cluster, 1, SLAB_BYTES, short_leases);
+	assert_int_equal(put(5, "new", 3, &err), SY_OK);
+	assert_int_equal(sy_client_get(client, keys, 3, 0, 0, &result, &err), SY_OK);
+	assert_false(sy_result_value(result, 0, &value));
+	assert_true(sy_result_value(result, 1, &value));
+	assert_memory_equal(value.data, "new", 3);
+	assert_false(sy_result_value(result, 2, &value));
+	sy_result_free(result);
+	assert_int_equal(sy_client_clear(client, rows, 3, NULL, 0, 0, NULL, &err), SY_OK);
+	await_clean(1, "a unit was replaced");
+}
+
+/* Many threads on one client: each owns its rows and checks every byte. */
+struct worker {
+	pthread_t thread;
+	uint64_t seed;
+	uint32_t number;
+	int faults;
+};
+
+static void *work(void *argument)
+{
+	struct worker *me = argument;
+	struct sy_prng prng;
+	uint8_t bytes[70000];
+
+	sy_prng_seed(&prng, me->seed + me->number);
+	for (int i = 0; i < 150 && me->faults == 0; i++) {
+		sy_key key = {1000 + me->number * 100 + sy_prng_below(&prng, 10), "t", 1};
+		size_t n = (size_t)sy_prng_below(&prng, i % 3 == 0 ? sizeof bytes : 5000);
+		sy_value value = {.data = bytes, .nbytes = n, .kind = SY_KIND_BYTES}, got;
+		sy_result *result;
+
+		fill(bytes, n, me->seed + (uint64_t)i);
+		me->faults += sy_client_put(client, &key, &value, 1, 0, NULL) != SY_OK;
+		if (sy_client_get(client, &key, 1, i % 2 ? SY_GET_VIEW : SY_GET_COPY, 0, &result, NULL) !=
+		    SY_OK) {
+			me->faults++;
+			break;
+		}
+		me->faults += !sy_result_value(result, 0, &got) || got.nbytes != n ||
+		              memcmp(got.data, bytes, n) != 0;
+		sy_result_free(result);
+		if (i % 5 == 0)
+			me->faults += sy_client_clear(client, &key.row, 1, NULL, 0, 0, NULL, NULL) != SY_OK;
+	}
+	return NULL;
+}
+
+static void test_many_threads(void **state)
+{
+	enum { THREADS = 8 };
+	struct worker workers[THREADS];
+	uint64_t rows[2000], seed = harness_seed();
+
+	(void)state;
+	for (uint32_t i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){.seed = seed, .number = i};
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+	}
+	for (uint32_t i = 0; i < THREADS; i++) {
+		pthread_join(workers[i].thread, NULL);
+		assert_int_equal(workers[i].faults, 0);
+	}
+	for (uint64_t i = 0; i < 2000; i++)
+		rows[i] = 1000 + i;
+	assert_int_equal(sy_client_clear(client, rows, 2000, NULL, 0, 0, NULL, NULL), SY_OK);
+	await_clean(0, "many threads");
+	await_clean(1, "many threads");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_killed_between_alloc_and_commit),
+		cmocka_unit_test(test_killed_while_it_holds_pins),
+		cmocka_unit_test(test_stopped_reader_of_a_view),
+		cmocka_unit_test(test_stopped_reader_of_a_resolve),
+		cmocka_unit_test(test_stopped_unit_is_not_lost),
+		cmocka_unit_test(test_dead_unit_is_lost_until_replaced),
+		cmocka_unit_test(test_many_threads),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
