@@ -14,8 +14,8 @@ static bool lend(struct sy_serve *serve)
 	serve->columns = calloc(entries, sizeof *serve->columns);
 	serve->marks = calloc(entries, 1);
 	serve->held = calloc(SY_NAMES_PER_PIN_CHECK_MAX, 1);
-	serve->scan_items = calloc(SY_SERVE_SCAN_MAX, sizeof *serve->scan_items);
-	serve->scan_entries = calloc(SY_SERVE_SCAN_MAX, sizeof *serve->scan_entries);
+	serve->scan_items = calloc(SY_SCAN_LIMIT_MAX, sizeof *serve->scan_items);
+	serve->scan_entries = calloc(SY_SCAN_LIMIT_MAX, sizeof *serve->scan_entries);
 	resolved->found = calloc(keys, 1);
 	resolved->dtype = calloc(keys, 1);
 	resolved->kind = calloc(keys, 1);

@@ -123,7 +123,7 @@ static void fill_scan(struct sy_serve *serve, const struct sy_scan_args *args,
 	event->scan.last_row = args->last_row;
 	event->scan.fields = args->fields;
 	event->scan.field_count = args->field_count;
-	event->scan.limit = args->limit < SY_SERVE_SCAN_MAX ? args->limit : SY_SERVE_SCAN_MAX;
+	event->scan.limit = args->limit;
 	event->scan.out = serve->scan_items;
 	event->scan.ret_count = &serve->request.scan_count;
 	event->scan.ret_cursor = &serve->request.scan_cursor;

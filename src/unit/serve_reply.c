@@ -72,7 +72,7 @@ static bool answer_resolve(struct sy_serve *serve, struct sy_reply *reply)
 
 static void answer_scan(struct sy_serve *serve, struct sy_reply *reply)
 {
-	SY_ASSERT(serve->request.scan_count <= SY_SERVE_SCAN_MAX);
+	SY_ASSERT(serve->request.scan_count <= SY_SCAN_LIMIT_MAX);
 	for (uint32_t i = 0; i < serve->request.scan_count; i++) {
 		const struct sy_scan_item *item = &serve->scan_items[i];
 		struct sy_scan_entry *entry = &serve->scan_entries[i];

@@ -9,9 +9,6 @@
 #include "keep.h"
 #include "serve.h"
 
-/* A scan reply of so many entries with names of full length still fits in one message. */
-enum { SY_SERVE_SCAN_MAX = 3600 };
-
 /* A message on its way in: new, or a kept one under its handle. */
 struct sy_serve_input {
 	uint64_t route;
@@ -52,7 +49,7 @@ struct sy_serve {
 	/* lent to the core */
 	struct sy_resolved resolved; /* SY_KEYS_PER_RESOLVE_MAX each */
 	uint8_t *held;
-	struct sy_scan_item *scan_items; /* SY_SERVE_SCAN_MAX, as are scan_entries */
+	struct sy_scan_item *scan_items; /* SY_SCAN_LIMIT_MAX, as are scan_entries */
 	struct sy_scan_entry *scan_entries;
 
 	struct sy_buf reply, inline_bytes;

@@ -404,6 +404,29 @@ static void test_a_killed_client(void **state)
 	assert_int_equal(stop(rig, SIGINT), 0);
 }
 
+/* A goodbye gives back at once, while the process lives on; without one the unit waits for the
+ * process to be gone. */
+static void test_goodbye(void **state)
+{
+	struct rig *rig = *state;
+	struct client client, leaving;
+	sy_blob_id ids[] = {{{1}}, {{2}}};
+	start(rig);
+	connect_client(rig, rig->info.ipc_address, true, &client);
+	connect_client(rig, rig->info.ipc_address, true, &leaving);
+	(void)alloc_blob(&leaving, ids[0], 100000);
+	close_client(&leaving, true);
+	await_all_free(&client);
+	connect_client(rig, rig->info.ipc_address, true, &leaving);
+	(void)alloc_blob(&leaving, ids[1], 100000);
+	close_client(&leaving, false);
+	for (int round = 0; round < ROUNDS && stats_of(&client).bytes.retired == 0; round++)
+		poll(NULL, 0, 5);
+	assert_true(stats_of(&client).bytes.retired >= 100000);
+	close_client(&client, true);
+	assert_int_equal(stop(rig, SIGTERM), 0);
+}
+
 /* However long a same-host reader is stopped, what it may still read is not reused. */
 static void test_a_stopped_reader(void **state)
 {
@@ -575,6 +598,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_RIG(test_put_in_one_process_get_in_another),
 		WITH_RIG(test_a_killed_client),
+		WITH_RIG(test_goodbye),
 		WITH_RIG(test_a_stopped_reader),
 		WITH_RIG(test_a_stopped_unit),
 		WITH_RIG(test_refusals),

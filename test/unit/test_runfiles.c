@@ -190,20 +190,30 @@ static void test_a_second_unit_and_a_dead_one(void **state)
 static void test_only_slabs_are_removed(void **state)
 {
 	struct rig *rig = *state;
-	char victim[128], lock[SY_RUN_PATH_BYTES], text[512], climb[256];
+	char folder[64], inside[96], beside[64], lock[SY_RUN_PATH_BYTES], text[512];
 	struct sy_run_unit unit;
 	sy_error err = {0};
-	snprintf(victim, sizeof victim, "%s/precious", rig->parent);
-	write_text(victim, "x");
-	snprintf(climb, sizeof climb, "/dev/shm/slabyard-%u-../../..%s", (unsigned)geteuid(), victim);
-	const char *const slabs[] = {victim, climb, "/dev/shm/../etc/passwd", ""};
+	unsigned number = (unsigned)getpid();
+	/* In a folder named as a slab is, and a file named almost so. */
+	snprintf(folder, sizeof folder, "/dev/shm/slabyard-%u-test-%u", (unsigned)geteuid(), number);
+	snprintf(inside, sizeof inside, "%s/precious", folder);
+	snprintf(beside, sizeof beside, "/dev/shm/slabyard-test-%u", number);
+	assert_int_equal(mkdir(folder, 0700), 0);
+	write_text(inside, "x");
+	write_text(beside, "x");
+	const char *const slabs[] = {inside, beside, "/dev/shm/../etc/passwd", ""};
 	assert_int_equal(sy_run_dir_file(&rig->dir, "unit-6.lock", lock, &err), SY_OK);
 	for (size_t i = 0; i < COUNT_OF(slabs); i++) {
 		snprintf(text, sizeof text, "pid 1\nincarnation 5\nslab %s\n", slabs[i]);
 		write_text(lock, text);
 		assert_int_equal(sy_run_unit_init(&rig->dir, 6, &unit, &err), SY_OK);
-		assert_true(exists(victim));
-		assert_true(exists("/etc/passwd"));
+		bool all_there = exists(inside) && exists(beside) && exists("/etc/passwd");
+		if (!all_there || i + 1 == COUNT_OF(slabs)) {
+			unlink(inside);
+			unlink(beside);
+			rmdir(folder);
+		}
+		assert_true(all_there);
 		sy_run_unit_done(&unit);
 	}
 	memset(text, 0xff, sizeof text - 1);
@@ -211,7 +221,42 @@ static void test_only_slabs_are_removed(void **state)
 	write_text(lock, text);
 	assert_int_equal(sy_run_unit_init(&rig->dir, 6, &unit, &err), SY_OK);
 	sy_run_unit_done(&unit);
-	unlink(victim);
+}
+
+/* Units that come and go: a lock on a file that was just removed is none. */
+static int come_and_go(const struct rig *rig)
+{
+	char busy[128];
+	snprintf(busy, sizeof busy, "%s/busy", rig->parent);
+	for (int i = 0; i < 2000; i++) {
+		struct sy_run_unit unit;
+		if (sy_run_unit_init(&rig->dir, 8, &unit, NULL) != SY_OK)
+			continue;
+		int fd = open(busy, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0)
+			return 1; /* somebody else is in */
+		close(fd);
+		unlink(busy);
+		sy_run_unit_done(&unit);
+	}
+	return 0;
+}
+
+static void test_one_at_a_time(void **state)
+{
+	struct rig *rig = *state;
+	int failures = 0, status = 0;
+	for (int i = 0; i < 4; i++) {
+		pid_t child = fork();
+		assert_true(child >= 0);
+		if (child == 0)
+			_exit(come_and_go(rig));
+	}
+	for (int i = 0; i < 4; i++) {
+		assert_true(waitpid(-1, &status, 0) > 0);
+		failures += status != 0;
+	}
+	assert_int_equal(failures, 0);
 }
 
 /* Many start at once with one id: one of them gets it. */
@@ -265,6 +310,7 @@ int main(void)
 		WITH_RIG(test_a_second_unit_and_a_dead_one),
 		WITH_RIG(test_only_slabs_are_removed),
 		WITH_RIG(test_a_race_for_one_id),
+		WITH_RIG(test_one_at_a_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

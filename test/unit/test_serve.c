@@ -516,7 +516,7 @@ static void test_scan_pages_and_stats(void **state)
 		scan.id.seq++;
 		const struct sy_reply *reply = rig_ask(rig, &scan, SY_SCAN_LIMIT_MAX);
 		assert_int_equal(reply->outcome.fault, SY_FAULT_NONE);
-		assert_true(reply->scan_count <= SY_SERVE_SCAN_MAX);
+		assert_true(reply->scan_count <= SY_SCAN_LIMIT_MAX);
 		for (uint32_t i = 0; i < reply->scan_count; i++) {
 			assert_int_equal(reply->scan[i].nbytes, 1);
 			assert_int_equal(reply->scan[i].field.bytes, 1);
