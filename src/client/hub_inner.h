@@ -62,8 +62,9 @@ struct sy_link *sy_link_get(struct sy_hub *hub, uint32_t unit_id); /* NULL: out 
 void sy_link_free(struct sy_link *link);
 /* Sends, completes and receives until there is nothing to do at once; wakes whom it concerns. */
 void sy_link_pump(struct sy_link *link, uint64_t now_ns);
-/* Drops the lock while it connects; one thread at a time does, others go on. */
-void sy_link_connect(struct sy_link *link, uint64_t deadline_ns);
+/* Drops the lock while it connects; one thread at a time does, others go on. welcome_ns: the
+ * instant by which the unit must have answered; deadline_ns: the end of all of it. */
+void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadline_ns);
 /* What its descriptor in the epoll set reported. */
 void sy_link_ready(struct sy_link *link, bool local_socket);
 void sy_link_bye(struct sy_link *link);

@@ -44,7 +44,7 @@ static void look(struct sy_hub *hub)
 			sy_machine_tick(link->machine, now_ns);
 		sy_link_pump(link, now_ns);
 		if (link->connect_due && !link->connecting && link->calls == NULL)
-			sy_link_connect(link, now_ns + CONNECT_LIMIT_NS);
+			sy_link_connect(link, now_ns + CONNECT_LIMIT_NS, now_ns + CONNECT_LIMIT_NS);
 	}
 	/* Descriptors that only epoll tells of: the end of a unit's local socket. */
 	if (hub->leader == NULL)

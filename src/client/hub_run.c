@@ -14,6 +14,7 @@ enum {
 };
 
 static const uint64_t ASK_AGAIN_NS = 20 * 1000 * 1000;
+static const uint64_t WELCOME_TRY_NS = 1000 * 1000 * 1000;
 
 void sy_waiter_wake(struct sy_hub *hub, struct sy_waiter *waiter)
 {
@@ -105,18 +106,27 @@ static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
 	return true;
 }
 
-static bool connect_one(struct sy_hub *hub, struct sy_call *const *calls, size_t count)
+/* A unit that does not answer must not hold up the connections to the others: it gets its share
+ * of the time that is left, and after a backoff of its machine another one. */
+static bool connect_one(struct sy_call *const *calls, size_t count)
 {
+	const struct sy_call *first = NULL;
+	uint64_t now_ns = sy_clock_now_ns(), due_count = 0;
+
 	for (size_t i = 0; i < count; i++) {
-		struct sy_link *link = calls[i]->link;
+		const struct sy_link *link = calls[i]->link;
 
 		if (!calls[i]->done && link->connect_due && !link->connecting) {
-			sy_link_connect(link, calls[i]->op.deadline_ns);
-			return true;
+			first = first != NULL ? first : calls[i];
+			due_count++;
 		}
 	}
-	(void)hub;
-	return false;
+	if (first == NULL)
+		return false;
+	uint64_t end_ns = sy_max_u64(first->op.deadline_ns, now_ns);
+	uint64_t share_ns = sy_min_u64((end_ns - now_ns) / (due_count + 1), WELCOME_TRY_NS);
+	sy_link_connect(first->link, now_ns + share_ns, end_ns);
+	return true;
 }
 
 static void start(struct sy_hub *hub, struct sy_call *call, struct sy_waiter *me)
@@ -173,7 +183,7 @@ static void run_round(struct sy_hub *hub, struct sy_call *const *calls, size_t c
 	}
 	while (me.pending > 0) {
 		me.awake = false;
-		if (write_one(hub, &me) || connect_one(hub, calls, count) || me.pending == 0)
+		if (write_one(hub, &me) || connect_one(calls, count) || me.pending == 0)
 			continue;
 		wait_turn(hub, &me);
 	}

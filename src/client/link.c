@@ -199,11 +199,11 @@ struct connection {
 	struct sy_control_client *control;
 };
 
-static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint64_t deadline_ns,
-                      struct connection *made, sy_error *err)
+static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint64_t welcome_ns,
+                      uint64_t deadline_ns, struct connection *made, sy_error *err)
 {
 	int slab_fd = -1;
-	sy_status status = sy_local_connect(info->local_path, deadline_ns, &made->welcome,
+	sy_status status = sy_local_connect(info->local_path, welcome_ns, &made->welcome,
 	                                    &made->local_fd, &slab_fd, err);
 
 	if (status != SY_OK)
@@ -238,7 +238,7 @@ static void put_in_place(struct sy_link *link, const struct connection *made)
 	                     sy_clock_now_ns());
 }
 
-void sy_link_connect(struct sy_link *link, uint64_t deadline_ns)
+void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadline_ns)
 {
 	struct sy_hub *hub = link->hub;
 	struct sy_unit_info info = hub->units[link->unit_id];
@@ -251,7 +251,7 @@ void sy_link_connect(struct sy_link *link, uint64_t deadline_ns)
 	link->connecting = true;
 	pthread_mutex_unlock(&hub->lock);
 	if (listed)
-		status = make(hub, &info, deadline_ns, &made, &err);
+		status = make(hub, &info, welcome_ns, deadline_ns, &made, &err);
 	if (status != SY_OK) {
 		/* The list may be old: the unit may be dead, or another one may be in its place. */
 		sy_hub_refresh(hub, deadline_ns, NULL);
@@ -262,7 +262,7 @@ void sy_link_connect(struct sy_link *link, uint64_t deadline_ns)
 
 		info = now;
 		if (other && now.state != SY_UNIT_NONE && now.state != SY_UNIT_DEAD)
-			status = make(hub, &info, deadline_ns, &made, &err);
+			status = make(hub, &info, welcome_ns, deadline_ns, &made, &err);
 	}
 	pthread_mutex_lock(&hub->lock);
 	link->connecting = false;
