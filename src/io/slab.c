@@ -15,7 +15,10 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { PAGE_BYTES = 4096 };
+enum {
+	PAGE_BYTES = 4096,
+	PART_BYTES = 64 << 20, /* populated between two questions whether to go on */
+};
 
 void sy_slab_name(uint32_t unit_id, sy_incarnation incarnation, char out[SY_SLAB_NAME_BYTES])
 {
@@ -48,20 +51,17 @@ static void *map_aligned(int fd, uint64_t bytes)
 	return data;
 }
 
-/* Every page is allocated and mapped: first by the mapping, which alone can ask for huge pages
- * and for a node; then by the file, which finds what is missing where the kernel cannot populate
- * (before Linux 5.14). Returns an errno. */
-static int populate(uint8_t *data, uint64_t bytes, int fd)
+/* Every page of a part is allocated and mapped: first by the mapping, which alone can ask for
+ * huge pages and for a node; then by the file, which finds what is missing where the kernel cannot
+ * populate (before Linux 5.14). Returns an errno. */
+static int populate(const struct sy_slab *slab, uint64_t at, uint64_t bytes)
 {
-	int failed = 0;
-	if (madvise(data, (size_t)bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
-		failed = errno == EFAULT || errno == EHWPOISON ? ENOSPC : errno;
-	for (uint32_t attempt = 0; failed == 0 && attempt < 16; attempt++) {
-		int status = posix_fallocate(fd, 0, (off_t)bytes);
-		if (status != EINTR)
-			return status;
-	}
-	return failed != 0 ? failed : EINTR;
+	if (madvise(slab->data + at, (size_t)bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
+		return errno == EFAULT || errno == EHWPOISON ? ENOSPC : errno;
+	int failed = EINTR;
+	for (uint32_t attempt = 0; attempt < 16 && failed == EINTR; attempt++)
+		failed = posix_fallocate(slab->fd, (off_t)at, (off_t)bytes);
+	return failed;
 }
 
 static sy_status refuse(sy_error *err, int error, const char *what, const char *dir,
@@ -73,7 +73,8 @@ static sy_status refuse(sy_error *err, int error, const char *what, const char *
 	               strerror(error));
 }
 
-static sy_status fill(struct sy_slab *slab, const char *dir, uint32_t place, sy_error *err)
+static sy_status fill(struct sy_slab *slab, const char *dir, uint32_t place,
+                      bool (*give_up)(void), sy_error *err)
 {
 	if (ftruncate(slab->fd, (off_t)slab->bytes) != 0)
 		return refuse(err, errno, "size", dir, slab);
@@ -84,12 +85,19 @@ static sy_status fill(struct sy_slab *slab, const char *dir, uint32_t place, sy_
 	(void)madvise(slab->data, (size_t)slab->bytes, MADV_HUGEPAGE);
 	(void)madvise(slab->data, (size_t)slab->bytes, MADV_DONTDUMP);
 	sy_slab_place(slab->data, slab->bytes, place);
-	int failed = populate(slab->data, slab->bytes, slab->fd);
-	return failed != 0 ? refuse(err, failed, "allocate", dir, slab) : SY_OK;
+	for (uint64_t at = 0; at < slab->bytes; at += PART_BYTES) {
+		int failed = populate(slab, at, sy_min_u64(slab->bytes - at, PART_BYTES));
+		if (failed != 0)
+			return refuse(err, failed, "allocate", dir, slab);
+		if (give_up != NULL && give_up())
+			return sy_fail(err, SY_E_TIMEOUT, "sy_slab_create",
+			               "given up while the slab's memory was being allocated");
+	}
+	return SY_OK;
 }
 
 sy_status sy_slab_create(const char *dir, const char *name, uint64_t bytes, uint32_t place,
-                         struct sy_slab *ret_slab, sy_error *err)
+                         bool (*give_up)(void), struct sy_slab *ret_slab, sy_error *err)
 {
 	struct sy_slab slab = {.bytes = bytes, .fd = -1};
 	SY_ASSERT(bytes > 0 && bytes % PAGE_BYTES == 0);
@@ -101,7 +109,7 @@ sy_status sy_slab_create(const char *dir, const char *name, uint64_t bytes, uint
 	slab.fd = open(slab.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (slab.fd < 0)
 		return refuse(err, errno, "create", dir, &slab);
-	status = fill(&slab, dir, place, err);
+	status = fill(&slab, dir, place, give_up, err);
 	if (status == SY_OK)
 		*ret_slab = slab;
 	else

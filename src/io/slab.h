@@ -32,9 +32,11 @@ void sy_slab_name(uint32_t unit_id, sy_incarnation incarnation, char out[SY_SLAB
 /* Makes the file dir/name (mode 0600; fails if it is there), with all its memory allocated and
  * mapped: huge pages where the mount gives them, near NUMA node `place` modulo the nodes where
  * there are two or more. bytes is a multiple of 4,096. The caller owns it: sy_slab_destroy.
- * SY_E_SYS with a line that says what is free and what to do; nothing is left behind then. */
+ * SY_E_SYS with a line that says what is free and what to do; nothing is left behind then.
+ * It takes a second a GiB or two; give_up (may be NULL) is asked in between: true ends it with
+ * SY_E_TIMEOUT. */
 sy_status sy_slab_create(const char *dir, const char *name, uint64_t bytes, uint32_t place,
-                         struct sy_slab *ret_slab, sy_error *err);
+                         bool (*give_up)(void), struct sy_slab *ret_slab, sy_error *err);
 /* Unmaps it and removes the file. Processes that mapped it keep their mapping. */
 void sy_slab_destroy(struct sy_slab *slab);
 /* Removes the file of a slab whose creator is dead. */

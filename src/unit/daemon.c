@@ -66,6 +66,15 @@ static sy_status open_process(struct sy_daemon *daemon, sy_error *err)
 	return SY_OK;
 }
 
+/* Somebody wants us to stop while we start. */
+static bool stop_is_pending(void)
+{
+	sigset_t pending;
+	return sigpending(&pending) == 0 &&
+	       (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1 ||
+	        sigismember(&pending, SIGHUP) == 1);
+}
+
 /* The lock first, and the slab's name in it before the slab: whatever instant we die at, the
  * next unit of this id finds what to remove. */
 static sy_status open_slab(struct sy_daemon *daemon, sy_error *err)
@@ -83,7 +92,7 @@ static sy_status open_slab(struct sy_daemon *daemon, sy_error *err)
 	status = sy_run_unit_record(&daemon->run_unit, path, daemon->incarnation, err);
 	if (status == SY_OK)
 		status = sy_slab_create(SY_SLAB_DIR, name, config->slab_bytes, config->unit_id,
-		                        &daemon->slab, err);
+		                        stop_is_pending, &daemon->slab, err);
 	if (status == SY_OK)
 		status = sy_slab_guard(&daemon->slab, err);
 	return status;

@@ -44,7 +44,7 @@ static void test_create_and_destroy(void **state)
 	struct stat info;
 	sy_error err = {0};
 	name_slab(name);
-	if (sy_slab_create(SY_SLAB_DIR, name, 4 * MIB, 5, &slab, &err) != SY_OK)
+	if (sy_slab_create(SY_SLAB_DIR, name, 4 * MIB, 5, NULL, &slab, &err) != SY_OK)
 		fail_msg("%s", err.message);
 	assert_int_equal((uintptr_t)slab.data % SY_SLAB_ALIGN_BYTES, 0);
 	assert_int_equal(fstat(slab.fd, &info), 0);
@@ -70,6 +70,24 @@ static void test_create_and_destroy(void **state)
 	sy_slab_destroy(&slab); /* twice is no harm */
 }
 
+static bool at_once(void)
+{
+	return true;
+}
+
+static void test_given_up(void **state)
+{
+	(void)state;
+	char name[SY_SLAB_NAME_BYTES], path[SY_SLAB_PATH_BYTES];
+	struct sy_slab slab;
+	sy_error err = {0};
+	name_slab(name);
+	snprintf(path, sizeof path, "%s/%s", SY_SLAB_DIR, name);
+	assert_int_equal(sy_slab_create(SY_SLAB_DIR, name, MIB, 0, at_once, &slab, &err),
+	                 SY_E_TIMEOUT);
+	assert_false(exists(path));
+}
+
 static void test_never_takes_over_a_file(void **state)
 {
 	(void)state;
@@ -77,8 +95,8 @@ static void test_never_takes_over_a_file(void **state)
 	struct sy_slab slab, other;
 	sy_error err = {0};
 	name_slab(name);
-	assert_int_equal(sy_slab_create(SY_SLAB_DIR, name, MIB, 0, &slab, &err), SY_OK);
-	assert_int_equal(sy_slab_create(SY_SLAB_DIR, name, MIB, 0, &other, &err), SY_E_SYS);
+	assert_int_equal(sy_slab_create(SY_SLAB_DIR, name, MIB, 0, NULL, &slab, &err), SY_OK);
+	assert_int_equal(sy_slab_create(SY_SLAB_DIR, name, MIB, 0, NULL, &other, &err), SY_E_SYS);
 	assert_non_null(strstr(err.message, "File exists"));
 	assert_true(exists(slab.path)); /* and the failed one removed nothing */
 	sy_slab_destroy(&slab);
@@ -95,12 +113,12 @@ static void test_too_large_is_said_at_once(void **state)
 	snprintf(path, sizeof path, "%s/%s", SY_SLAB_DIR, name);
 	assert_int_equal(statvfs(SY_SLAB_DIR, &room), 0);
 	uint64_t bytes = ((uint64_t)1 << 46) / 4096 * 4096;
-	assert_int_equal(sy_slab_create(SY_SLAB_DIR, name, bytes, 0, &slab, &err), SY_E_SYS);
+	assert_int_equal(sy_slab_create(SY_SLAB_DIR, name, bytes, 0, NULL, &slab, &err), SY_E_SYS);
 	assert_non_null(strstr(err.message, "64 TiB"));
 	assert_non_null(strstr(err.message, "--slab-bytes"));
 	assert_null(strchr(err.message, '\n'));
 	assert_false(exists(path));
-	assert_int_equal(sy_slab_create("/nonexistent", name, MIB, 0, &slab, &err), SY_E_SYS);
+	assert_int_equal(sy_slab_create("/nonexistent", name, MIB, 0, NULL, &slab, &err), SY_E_SYS);
 	assert_non_null(strstr(err.message, "No such file"));
 }
 
@@ -116,19 +134,19 @@ static int try_small_mount(const char *dir)
 		return 77;
 	name_slab(name);
 	snprintf(path, sizeof path, "%s/%s", dir, name);
-	if (sy_slab_create(dir, name, 4 * MIB, 0, &slab, &err) != SY_E_SYS ||
+	if (sy_slab_create(dir, name, 4 * MIB, 0, NULL, &slab, &err) != SY_E_SYS ||
 	    strstr(err.message, "2 MiB") == NULL || strstr(err.message, "--shm-size") == NULL ||
 	    exists(path))
 		return 1;
 	/* Half of it is taken between the look and the allocation: seen all the same. */
-	if (sy_slab_create(dir, name, MIB, 0, &slab, &err) != SY_OK)
+	if (sy_slab_create(dir, name, MIB, 0, NULL, &slab, &err) != SY_OK)
 		return 2;
 	name_slab(name);
 	struct sy_slab second;
-	if (sy_slab_create(dir, name, MIB + 4096, 0, &second, &err) != SY_E_SYS)
+	if (sy_slab_create(dir, name, MIB + 4096, 0, NULL, &second, &err) != SY_E_SYS)
 		return 3;
 	sy_slab_destroy(&slab);
-	if (sy_slab_create(dir, name, MIB + 4096, 0, &second, &err) != SY_OK)
+	if (sy_slab_create(dir, name, MIB + 4096, 0, NULL, &second, &err) != SY_OK)
 		return 4;
 	sy_slab_destroy(&second);
 	return 0;
@@ -161,7 +179,7 @@ static int try_torn(void)
 	struct sy_slab slab;
 	sy_error err = {0};
 	name_slab(name);
-	if (sy_slab_create(SY_SLAB_DIR, name, MIB, 0, &slab, &err) != SY_OK)
+	if (sy_slab_create(SY_SLAB_DIR, name, MIB, 0, NULL, &slab, &err) != SY_OK)
 		return 1;
 	int status = 0;
 	memset(slab.data, 0x5a, MIB);
@@ -195,6 +213,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_name),
 		cmocka_unit_test(test_create_and_destroy),
+		cmocka_unit_test(test_given_up),
 		cmocka_unit_test(test_never_takes_over_a_file),
 		cmocka_unit_test(test_too_large_is_said_at_once),
 		cmocka_unit_test(test_small_mount),
