@@ -91,10 +91,8 @@ static sy_status check_keys(const sy_index *index, uint8_t *marks, sy_status sta
 {
 	memset(marks, 0, index->row_count);
 	uint32_t first = 0;
-	for (uint32_t c = 1; c <= index->column_count; c++) {
-		int order = c == index->column_count
-		                ? -1
-		                : field_compare(&index->columns[c - 1], &index->columns[c]);
+	for (uint32_t c = 1; c < index->column_count; c++) {
+		int order = field_compare(&index->columns[c - 1], &index->columns[c]);
 		if (order > 0)
 			return column_fail(index, c, "columns are not sorted by field", status, err);
 		if (order == 0) {

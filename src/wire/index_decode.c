@@ -3,9 +3,6 @@
 #include "crc32c.h"
 #include "fail.h"
 
-/* The smallest record: no tail, one extent, a name of one byte. */
-enum { COLUMN_MIN_BYTES = SY_COLUMN_FIXED_BYTES + 16 };
-
 struct cursor {
 	const uint8_t *at, *end;
 };
@@ -46,8 +43,8 @@ sy_status sy_index_peek(const void *header, uint64_t blob_bytes, uint64_t *ret_i
 		               (unsigned long long)sy_load_u64(at + SY_INDEX_AT_BLOB_BYTES),
 		               (unsigned long long)blob_bytes);
 	uint64_t index_bytes = sy_load_u64(at + SY_INDEX_AT_INDEX_BYTES);
-	if (index_bytes < SY_INDEX_HEADER_BYTES + 8 + COLUMN_MIN_BYTES || index_bytes % 8 != 0 ||
-	    index_bytes > blob_bytes || index_bytes > SY_INDEX_MAX_BYTES)
+	if (index_bytes < SY_INDEX_HEADER_BYTES || index_bytes % 8 != 0 || index_bytes > blob_bytes ||
+	    index_bytes > SY_INDEX_MAX_BYTES)
 		return sy_fail(err, SY_E_PROTOCOL, __func__, "an index has no %llu bytes",
 		               (unsigned long long)index_bytes);
 	*ret_index_bytes = index_bytes;

@@ -314,8 +314,25 @@ static void test_peek(void **state)
 	sy_store_u64(bytes + 16, 32 << 20);
 	assert_int_equal(sy_index_peek(bytes, (uint64_t)1 << 40, &got, &err), SY_OK);
 	assert_int_equal(got, 32 << 20);
+	/* Blobs of sizes with which sums would overflow, and the largest. */
+	sy_store_u64(bytes + 24, UINT64_MAX - 63);
+	assert_int_equal(sy_index_peek(bytes, UINT64_MAX - 63, &got, &err), SY_E_PROTOCOL);
+	sy_store_u64(bytes + 24, ((uint64_t)1 << 62) + 1);
+	assert_int_equal(sy_index_peek(bytes, ((uint64_t)1 << 62) + 1, &got, &err), SY_E_PROTOCOL);
+	sy_store_u64(bytes + 24, (uint64_t)1 << 62);
+	assert_int_equal(sy_index_peek(bytes, (uint64_t)1 << 62, &got, &err), SY_OK);
+	/* No index is longer than the blob it is in. */
+	sy_store_u64(bytes + 24, 296);
+	sy_store_u64(bytes + 16, 304);
+	assert_int_equal(sy_index_peek(bytes, 296, &got, &err), SY_E_PROTOCOL);
+	sy_store_u64(bytes + 16, 296);
+	assert_int_equal(sy_index_peek(bytes, 296, &got, &err), SY_OK);
 	memset(bytes, 0, 64);
 	assert_int_equal(sy_index_peek(bytes, blob, &got, &err), SY_E_PROTOCOL);
+	free(bytes);
+	bytes = xmalloc(32); /* a blob too short for a header is not looked into */
+	memset(bytes, 0, 32);
+	assert_int_equal(sy_index_peek(bytes, 32, &got, &err), SY_E_PROTOCOL);
 	free(bytes);
 }
 
