@@ -153,7 +153,18 @@ static void test_twice(void **state)
 	world_close(&world);
 }
 
-#if defined(__x86_64__)
+/* Instructions are counted by the processor's trap flag. Another machine has none, and the thread
+ * sanitizer, for which one thread holds nothing to find, keeps signals to itself. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SIGNALS_HELD 1
+#endif
+#endif
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(SIGNALS_HELD)
+#define CAN_COUNT 1
+#endif
+
+#ifdef CAN_COUNT
 
 enum { TRAP_FLAG = 0x100, OP_COMMIT = 0, OP_RELEASE, OP_SPILL, OP_COUNT };
 
@@ -200,6 +211,7 @@ static void run_cut(struct sy_core *core, const struct op *op, uint64_t steps)
 	pid_t child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
+		alarm(60); /* a child that is not done by then never is */
 		struct sigaction action = { .sa_handler = on_trap };
 		sigaction(SIGTRAP, &action, NULL);
 		unsigned long long flags = __builtin_ia32_readeflags_u64();
@@ -337,15 +349,6 @@ static void test_killed(void **state)
 	world_close(&world);
 }
 
-#else
-
-/* Another machine has no trap flag to count instructions by. */
-static void test_killed(void **state)
-{
-	(void)state;
-	skip();
-}
-
 #endif
 
 int main(void)
@@ -353,7 +356,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_running),
 		cmocka_unit_test(test_twice),
+#ifdef CAN_COUNT
 		cmocka_unit_test(test_killed),
+#endif
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
