@@ -1,16 +1,15 @@
 #include "leftovers.h"
 #include "clock.h"
-#include "dir_message.h"
+#include "dir_store.h"
 #include "fail.h"
+#include "process.h"
 #include "units.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <unistd.h>
@@ -69,7 +68,7 @@ static bool is_slabyard(pid_t pid)
 
 /* The live unit's process; -1: it does not live, or has not written its pid down, or the pid
  * that stands in its file is of something else. */
-static int unit_pidfd(const struct sy_run_dir *dir, uint32_t unit_id)
+static int unit_pidfd(const struct sy_run_dir *dir, uint32_t unit_id, pid_t *ret_pid)
 {
 	pid_t pid = 0, again = 0;
 	if (!sy_run_unit_lives(dir, unit_id, &pid) || pid <= 0)
@@ -77,82 +76,150 @@ static int unit_pidfd(const struct sy_run_dir *dir, uint32_t unit_id)
 	int pidfd = pidfd_open(pid, 0);
 	if (pidfd < 0)
 		return -1;
-	if (sy_run_unit_lives(dir, unit_id, &again) && again == pid && is_slabyard(pid))
+	if (sy_run_unit_lives(dir, unit_id, &again) && again == pid && is_slabyard(pid)) {
+		*ret_pid = pid;
 		return pidfd;
+	}
 	close(pidfd);
 	return -1;
 }
 
-static void unit_signal(const struct sy_run_dir *dir, uint32_t unit_id, int signal)
+/* A unit's process that may live. Some are known by the lock they hold, some, whose files are
+ * gone already and which are about to end, only by what the directory wrote down. */
+struct process {
+	uint32_t unit_id;
+	int pid, pidfd;
+};
+
+struct processes {
+	struct process list[2 * SY_UNITS_MAX];
+	uint32_t count;
+};
+
+static void process_add(struct processes *processes, uint32_t unit_id, int pid, int pidfd)
 {
-	int pidfd = unit_pidfd(dir, unit_id);
+	processes->list[processes->count++] =
+		(struct process){.unit_id = unit_id, .pid = pid, .pidfd = pidfd};
+}
+
+/* The pid may have passed to another process since, but not with the same start. */
+static void process_add_registered(struct processes *processes, const struct sy_unit_info *unit,
+                                   const uint8_t boot_id[16])
+{
+	if (unit->pid == 0 || unit->pid > INT_MAX || memcmp(unit->boot_id, boot_id, 16) != 0)
+		return;
+	int pidfd = pidfd_open((pid_t)unit->pid, 0);
 	if (pidfd < 0)
 		return;
-	pidfd_send_signal(pidfd, signal, NULL, 0);
-	pidfd_send_signal(pidfd, SIGCONT, NULL, 0); /* a stopped one hears it then */
-	close(pidfd);
+	if (sy_process_start_time(unit->pid) == unit->start_time)
+		process_add(processes, unit->unit_id, (int)unit->pid, pidfd);
+	else
+		close(pidfd);
 }
 
-/* False: the unit still lives at deadline_ns. */
-static bool unit_await(const struct sy_run_dir *dir, uint32_t unit_id, uint64_t deadline_ns)
+static void processes_find(const struct sy_run_dir *dir, struct processes *ret_processes)
 {
+	struct unit_ids units;
+	struct sy_registry *registry = NULL;
+	struct sy_identity self;
+	char path[SY_RUN_PATH_BYTES];
 	pid_t pid;
-	while (sy_run_unit_lives(dir, unit_id, &pid)) {
-		uint64_t now = sy_clock_now_ns();
-		if (now >= deadline_ns)
-			return false;
-		struct pollfd wait = {.fd = unit_pidfd(dir, unit_id), .events = POLLIN};
-		int ms = sy_clock_poll_ms(now, deadline_ns);
-		poll(&wait, 1, wait.fd < 0 && ms > LOOK_AGAIN_MS ? LOOK_AGAIN_MS : ms);
-		if (wait.fd >= 0)
-			close(wait.fd);
+	ret_processes->count = 0;
+	ids_find(dir, ".lock", &units);
+	for (uint32_t i = 0; i < units.count; i++) {
+		int pidfd = unit_pidfd(dir, units.ids[i], &pid);
+		if (pidfd >= 0)
+			process_add(ret_processes, units.ids[i], (int)pid, pidfd);
 	}
-	return true;
+	if (sy_run_dir_file(dir, "directory.state", path, NULL) == SY_OK)
+		(void)sy_dir_store_load(path, &registry, NULL); /* damaged: the locks are what there is */
+	sy_process_identity(&self);
+	for (uint32_t i = 0; registry != NULL && i < sy_registry_slot_count(registry); i++)
+		process_add_registered(ret_processes, sy_registry_slot(registry, i), self.boot_id);
+	sy_registry_free(registry);
 }
 
-static sy_status fail_lives(const struct sy_run_dir *dir, uint32_t unit_id, const char *advice,
-                            sy_error *err)
+static void processes_done(struct processes *processes)
 {
-	pid_t pid = 0;
-	sy_run_unit_lives(dir, unit_id, &pid);
-	return sy_fail(err, SY_E_BUSY, "sy_leftovers",
-	               "unit %u (process %d) of a former cluster still runs in %s%s", unit_id,
-	               (int)pid, dir->path, advice);
+	for (uint32_t i = 0; i < processes->count; i++)
+		close(processes->list[i].pidfd);
 }
 
-sy_status sy_leftovers_await(const struct sy_run_dir *dir, uint64_t deadline_ns, sy_error *err)
+static void processes_signal(const struct processes *processes, int signal)
+{
+	for (uint32_t i = 0; i < processes->count; i++) {
+		pidfd_send_signal(processes->list[i].pidfd, signal, NULL, 0);
+		/* A stopped one hears it only once it goes on. */
+		pidfd_send_signal(processes->list[i].pidfd, SIGCONT, NULL, 0);
+	}
+}
+
+static sy_status fail_lives(const struct sy_run_dir *dir, uint32_t unit_id, int pid, sy_error *err)
+{
+	return sy_fail(err, SY_E_BUSY, "sy_leftovers",
+	               "unit %u (process %d) of a former cluster still runs in %s", unit_id, pid,
+	               dir->path);
+}
+
+/* SY_E_BUSY: the first that lives at deadline_ns. */
+static sy_status processes_await(const struct sy_run_dir *dir, const struct processes *processes,
+                                 uint64_t deadline_ns, sy_error *err)
+{
+	for (uint32_t i = 0; i < processes->count; i++) {
+		const struct process *process = &processes->list[i];
+		struct pollfd wait = {.fd = process->pidfd, .events = POLLIN};
+		uint64_t now_ns = sy_clock_now_ns();
+		while (poll(&wait, 1, sy_clock_poll_ms(now_ns, deadline_ns)) <= 0) {
+			now_ns = sy_clock_now_ns();
+			if (now_ns >= deadline_ns)
+				return fail_lives(dir, process->unit_id, process->pid, err);
+		}
+	}
+	return SY_OK;
+}
+
+/* Whoever had not written its pid down when the processes were looked for holds a lock. */
+static sy_status locks_await(const struct sy_run_dir *dir, uint64_t deadline_ns, sy_error *err)
 {
 	struct unit_ids units;
 	ids_find(dir, ".lock", &units);
 	for (uint32_t i = 0; i < units.count; i++) {
-		if (!unit_await(dir, units.ids[i], deadline_ns))
-			return fail_lives(dir, units.ids[i], ": end it with `slabyard down`", err);
+		pid_t pid = 0;
+		while (sy_run_unit_lives(dir, units.ids[i], &pid)) {
+			if (sy_clock_now_ns() >= deadline_ns)
+				return fail_lives(dir, units.ids[i], (int)pid, err);
+			poll(NULL, 0, LOOK_AGAIN_MS);
+		}
 	}
 	return SY_OK;
+}
+
+sy_status sy_leftovers_await(const struct sy_run_dir *dir, uint64_t deadline_ns, sy_error *err)
+{
+	struct processes processes;
+	processes_find(dir, &processes);
+	sy_status status = processes_await(dir, &processes, deadline_ns, err);
+	if (status == SY_OK)
+		status = locks_await(dir, deadline_ns, err);
+	processes_done(&processes);
+	return status;
 }
 
 sy_status sy_leftovers_end(const struct sy_run_dir *dir, uint64_t grace_ns, sy_error *err)
 {
 	static const int signals[] = {SIGTERM, SIGKILL};
-	struct unit_ids units;
-	ids_find(dir, ".lock", &units);
-	uint32_t living = 0, one = 0;
-	for (size_t attempt = 0; attempt < 2; attempt++) {
+	sy_status status = SY_E_BUSY;
+	for (size_t attempt = 0; attempt < 2 && status != SY_OK; attempt++) {
+		struct processes processes;
 		uint64_t deadline_ns = sy_clock_now_ns() + grace_ns;
-		living = 0;
-		/* All are told before the first is waited for. */
-		for (uint32_t i = 0; i < units.count; i++)
-			unit_signal(dir, units.ids[i], signals[attempt]);
-		for (uint32_t i = 0; i < units.count; i++) {
-			if (!unit_await(dir, units.ids[i], deadline_ns)) {
-				living++;
-				one = units.ids[i];
-			}
-		}
-		if (living == 0)
-			return SY_OK;
+		processes_find(dir, &processes);
+		processes_signal(&processes, signals[attempt]);
+		status = processes_await(dir, &processes, deadline_ns, err);
+		if (status == SY_OK)
+			status = locks_await(dir, deadline_ns, err);
+		processes_done(&processes);
 	}
-	return fail_lives(dir, one, " and cannot be ended", err);
+	return status;
 }
 
 static const char *const cluster_files[] = {"directory.ipc", "directory.state",

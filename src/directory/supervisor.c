@@ -375,6 +375,9 @@ static sy_status supervisor_start(struct supervisor *supervisor)
 		supervisor->children[i] = (struct sy_child){.pidfd = -1, .said_fd = -1};
 	sy_status status = sy_leftovers_await(&supervisor->dir, sy_clock_now_ns() + LEFTOVERS_NS,
 	                                      supervisor->err);
+	if (status != SY_OK)
+		return sy_fail(supervisor->err, status, __func__, "%s: `slabyard down` ends it",
+		               supervisor->err->message);
 	descriptors_allow();
 	if (status == SY_OK && config->to_log)
 		status = log_open(supervisor);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "entropy.h"
+#include "fail.h"
 
 static size_t read_file(const char *path, char *out, size_t size)
 {
@@ -39,11 +40,12 @@ static void read_boot_id(uint8_t out[16])
 	}
 }
 
-/* Field 22 of /proc/self/stat; the name in field 2 may hold blanks, but ends at the last ')'. */
-static uint64_t read_start_time(void)
+/* Field 22 of /proc/<pid>/stat; the name in field 2 may hold blanks, but ends at the last ')'. */
+uint64_t sy_process_start_time(uint32_t pid)
 {
-	char text[1024];
-	size_t length = read_file("/proc/self/stat", text, sizeof text);
+	char path[32], text[1024];
+	sy_format(path, sizeof path, "/proc/%u/stat", pid);
+	size_t length = read_file(path, text, sizeof text);
 	size_t at = length;
 	unsigned field = 2;
 	uint64_t value = 0;
@@ -61,6 +63,6 @@ void sy_process_identity(struct sy_identity *ret_identity)
 {
 	read_boot_id(ret_identity->boot_id);
 	ret_identity->pid = (uint32_t)getpid();
-	ret_identity->start_time = read_start_time();
+	ret_identity->start_time = sy_process_start_time(ret_identity->pid);
 	ret_identity->random = sy_entropy_u64();
 }

@@ -6,5 +6,7 @@
 
 /* The host's boot id, this process's pid and start time, and a fresh random number. */
 void sy_process_identity(struct sy_identity *ret_identity);
+/* When a process of this host started, clock ticks since boot; 0: there is none of that pid. */
+uint64_t sy_process_start_time(uint32_t pid);
 
 #endif
