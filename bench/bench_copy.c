@@ -154,13 +154,14 @@ int main(int argc, char **argv)
 	sy_client_options options = {.run_dir = cluster.run_dir};
 	sy_error err = {0};
 
+	cluster_main(argc, argv);
 	if (argc > 1)
 		bench.value_bytes = (size_t)strtoull(argv[1], NULL, 10);
 	bench.buffer_count = ((1u << 30) + bench.value_bytes - 1) / bench.value_bytes;
 	/* Room for the rotation, for the value that an overwrite writes before the old one goes, and
 	 * for memcpy's half. */
 	cluster_start(&cluster, 1, 2 * (uint64_t)bench.buffer_count * bench.value_bytes +
-	                           8 * (uint64_t)bench.value_bytes, NULL);
+	                           8 * (uint64_t)bench.value_bytes, false);
 	check(sy_client_open(&options, &bench.client, &err), &err);
 	map_buffers(&bench, &cluster);
 	for (size_t i = 0; i < bench.buffer_count; i++) { /* warm-up: everything touched once */

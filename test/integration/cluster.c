@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static pid_t fork_child(void)
 	if (pid < 0)
 		die("fork");
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGTERM); /* units remove their slab then */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
 	}
@@ -77,53 +78,80 @@ static _Noreturn void serve_directory(const struct cluster *cluster, int pipe_fd
 	_exit(0);
 }
 
+static int ready_fd;
+
 static void say_ready(void *context, const struct sy_unit_info *info)
 {
 	char byte = 1;
 
+	(void)context;
 	(void)info;
-	(void)!write(*(int *)context, &byte, 1);
+	(void)!write(ready_fd, &byte, 1);
 }
 
-static void start_unit(struct cluster *cluster, uint32_t unit_id, uint64_t slab_bytes,
-                       void (*adjust)(struct sy_unit_config *config))
+/* argv: program, "cluster-unit", run directory, directory, unit, N, slab bytes, short, pipe */
+enum { UNIT_ARGC = 9 };
+
+void cluster_main(int argc, char **argv)
 {
+	const uint64_t fifth_ns = 200u * 1000 * 1000;
 	struct sy_unit_config config;
+
+	if (argc != UNIT_ARGC || strcmp(argv[1], "cluster-unit") != 0)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* a unit removes its slab then */
+	sy_unit_config_init(&config);
+	config.run_dir = argv[2];
+	config.directory = argv[3];
+	config.unit_id = (uint32_t)strtoul(argv[4], NULL, 10);
+	config.slot_count = (uint32_t)strtoul(argv[5], NULL, 10);
+	config.slab_bytes = strtoull(argv[6], NULL, 10);
+	if (strcmp(argv[7], "short") == 0) {
+		config.heartbeat_ns = fifth_ns / 4;
+		config.session_expire_ns = config.read_pin_ns = config.retire_grace_ns = fifth_ns;
+	}
+	ready_fd = (int)strtol(argv[8], NULL, 10);
+	config.ready = say_ready;
+	exit(sy_unit_run(&config));
+}
+
+static void start_unit(struct cluster *cluster, uint32_t unit_id)
+{
+	char id[16], count[16], bytes[24], fd[16], byte;
 	int ready[2];
-	char byte;
 
 	if (pipe(ready) != 0)
 		die("pipe");
-	pid_t pid = fork_child();
+	snprintf(id, sizeof id, "%u", unit_id);
+	snprintf(count, sizeof count, "%u", cluster->unit_count);
+	snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)cluster->slab_bytes);
+	snprintf(fd, sizeof fd, "%d", ready[1]);
+	char *argv[] = {"cluster-unit", "cluster-unit", cluster->run_dir, cluster->directory, id,
+	                count, bytes, cluster->short_leases ? "short" : "long", fd, NULL};
+	pid_t pid = fork();
+	if (pid < 0)
+		die("fork");
 	if (pid == 0) {
 		close(ready[0]);
-		close(cluster->server_pipe);
-		sy_unit_config_init(&config);
-		config.unit_id = unit_id;
-		config.slot_count = cluster->unit_count;
-		config.slab_bytes = slab_bytes;
-		config.run_dir = cluster->run_dir;
-		config.directory = cluster->directory;
-		config.ready = say_ready;
-		config.ready_context = &ready[1];
-		if (adjust != NULL)
-			adjust(&config);
-		_exit(sy_unit_run(&config));
+		fcntl(cluster->server_pipe, F_SETFD, FD_CLOEXEC);
+		execv("/proc/self/exe", argv);
+		_exit(127);
 	}
 	close(ready[1]);
-	struct pollfd fd = {.fd = ready[0], .events = POLLIN};
-	if (poll(&fd, 1, WAIT_MS) != 1 || read(ready[0], &byte, 1) != 1)
+	struct pollfd poll_fd = {.fd = ready[0], .events = POLLIN};
+	if (poll(&poll_fd, 1, WAIT_MS) != 1 || read(ready[0], &byte, 1) != 1)
 		die("a unit did not start");
 	close(ready[0]);
 	cluster->units[unit_id] = pid;
 }
 
 void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_bytes,
-                   void (*adjust)(struct sy_unit_config *config))
+                   bool short_leases)
 {
 	int server[2];
 
-	*cluster = (struct cluster){.unit_count = unit_count};
+	*cluster = (struct cluster){.unit_count = unit_count, .slab_bytes = slab_bytes,
+	                            .short_leases = short_leases};
 	snprintf(cluster->run_dir, sizeof cluster->run_dir, "/tmp/slabyard-test-XXXXXX");
 	if (mkdtemp(cluster->run_dir) == NULL)
 		die("mkdtemp");
@@ -139,7 +167,7 @@ void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_b
 	close(server[0]);
 	cluster->server_pipe = server[1];
 	for (uint32_t u = 0; u < unit_count; u++)
-		start_unit(cluster, u, slab_bytes, adjust);
+		start_unit(cluster, u);
 }
 
 static int wait_for(pid_t pid)
@@ -182,10 +210,9 @@ void cluster_kill(struct cluster *cluster, uint32_t unit_id, int signal)
 		die("the directory does not see the unit's end");
 }
 
-void cluster_restart(struct cluster *cluster, uint32_t unit_id, uint64_t slab_bytes,
-                     void (*adjust)(struct sy_unit_config *config))
+void cluster_restart(struct cluster *cluster, uint32_t unit_id)
 {
-	start_unit(cluster, unit_id, slab_bytes, adjust);
+	start_unit(cluster, unit_id);
 }
 
 static void remove_dir(const char *path)

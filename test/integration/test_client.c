@@ -19,7 +19,7 @@ static int start(void **state)
 	sy_client_options options = {.run_dir = cluster.run_dir, .timeout_ns = 10000000000u};
 
 	(void)state;
-	cluster_start(&cluster, UNITS, SLAB_BYTES, NULL);
+	cluster_start(&cluster, UNITS, SLAB_BYTES, false);
 	if (sy_client_open(&options, &client, &err) != SY_OK) {
 		print_error("%s\n", err.message);
 		return -1;
@@ -249,8 +249,9 @@ static void test_fork_child_is_refused(void **state)
 	expect_all_free();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_put_and_get),
 		cmocka_unit_test(test_absent_is_not_empty),

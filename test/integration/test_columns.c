@@ -18,7 +18,7 @@ static int start(void **state)
 	sy_client_options options = {.run_dir = cluster.run_dir, .timeout_ns = 20000000000u};
 
 	(void)state;
-	cluster_start(&cluster, UNITS, SLAB_BYTES, NULL);
+	cluster_start(&cluster, UNITS, SLAB_BYTES, false);
 	return sy_client_open(&options, &client, &err) == SY_OK ? 0 : -1;
 }
 
@@ -291,8 +291,9 @@ static void test_row_twice(void **state)
 	assert_int_equal(sy_client_put_columns(client, rows, 2, &column, 1, 0, &err), SY_E_INVALID);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_batches),        cmocka_unit_test(test_absent_and_mixed),
 		cmocka_unit_test(test_many_rows),      cmocka_unit_test(test_nothing),

@@ -6,9 +6,11 @@
 #include <signal.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bytes.h"
 #include "clock.h"
 #include "cluster.h"
 #include "prng.h"
@@ -20,15 +22,6 @@ static const uint64_t SECOND_NS = 1000000000u;
 static struct cluster cluster;
 static sy_client *client;
 
-/* Leases so short that a test can outlast them all. */
-static void short_leases(struct sy_unit_config *config)
-{
-	config->heartbeat_ns = SECOND_NS / 20;
-	config->session_expire_ns = SECOND_NS / 5;
-	config->read_pin_ns = SECOND_NS / 5;
-	config->retire_grace_ns = SECOND_NS / 5;
-}
-
 static int start(void **state)
 {
 	sy_client_options options = {.run_dir = cluster.run_dir, .timeout_ns = 10 * SECOND_NS,
@@ -36,7 +29,7 @@ static int start(void **state)
 	sy_error err = {0};
 
 	(void)state;
-	cluster_start(&cluster, UNITS, SLAB_BYTES, short_leases);
+	cluster_start(&cluster, UNITS, SLAB_BYTES, true);
 	if (sy_client_open(&options, &client, &err) == SY_OK)
 		return 0;
 	print_error("%s\n", err.message);
@@ -108,18 +101,21 @@ static void child_says(void)
 	(void)!write(child_pipe, &byte, 1);
 }
 
-static struct child spawn(void (*body)(void))
+/* This program again, as the child that plays this part: exec gives it threads of its own. */
+static struct child spawn(const char *part)
 {
 	int ends[2];
+	char fd[16];
 
 	assert_int_equal(pipe(ends), 0);
+	snprintf(fd, sizeof fd, "%d", ends[1]);
+	char *argv[] = {"test_faults", "child", (char *)(uintptr_t)part, cluster.run_dir, fd, NULL};
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		close(ends[0]);
-		child_pipe = ends[1];
-		body();
-		_exit(0);
+		execv("/proc/self/exe", argv);
+		_exit(127);
 	}
 	close(ends[1]);
 	return (struct child){pid, ends[0]};
@@ -175,7 +171,7 @@ static void test_killed_between_alloc_and_commit(void **state)
 	sy_unit_report reports[UNITS];
 
 	(void)state;
-	struct child child = spawn(put_and_stay);
+	struct child child = spawn("put_and_stay");
 	await_said(&child);
 	assert_int_equal(sy_client_reports(client, 0, reports, NULL), SY_OK);
 	assert_true(number(&reports[0], "reservations") == 1);
@@ -206,7 +202,7 @@ static void test_killed_while_it_holds_pins(void **state)
 
 	(void)state;
 	assert_int_equal(put(4, bytes, BIG, NULL), SY_OK);
-	struct child child = spawn(view_and_stay);
+	struct child child = spawn("view_and_stay");
 	await_said(&child);
 	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);
 	assert_int_equal(sy_client_reports(client, 0, reports, NULL), SY_OK);
@@ -280,7 +276,7 @@ static uint64_t fill_up(void)
 	return row;
 }
 
-static void stopped_reader(void (*body)(void))
+static void stopped_reader(const char *part)
 {
 	static uint8_t bytes[BIG];
 	uint64_t rows[5000], row = 4;
@@ -288,7 +284,7 @@ static void stopped_reader(void (*body)(void))
 
 	fill(bytes, BIG, 1);
 	assert_int_equal(put(4, bytes, BIG, NULL), SY_OK);
-	struct child child = spawn(body);
+	struct child child = spawn(part);
 	await_said(&child);
 	assert_int_equal(waitpid(child.pid, &status, WUNTRACED), child.pid);
 	assert_true(WIFSTOPPED(status));
@@ -309,13 +305,13 @@ static void stopped_reader(void (*body)(void))
 static void test_stopped_reader_of_a_view(void **state)
 {
 	(void)state;
-	stopped_reader(view_after_a_stop);
+	stopped_reader("view_after_a_stop");
 }
 
 static void test_stopped_reader_of_a_resolve(void **state)
 {
 	(void)state;
-	stopped_reader(read_after_a_stop);
+	stopped_reader("read_after_a_stop");
 }
 
 static void test_stopped_unit_is_not_lost(void **state)
@@ -362,7 +358,7 @@ static void test_dead_unit_is_lost_until_replaced(void **state)
 	assert_int_equal(put(5, "v", 1, &err), SY_E_TRANSFER_FAILED);
 	assert_int_equal(sy_client_clear(client, rows, 3, NULL, 0, 0, NULL, &err), SY_OK);
 
-	cluster_restart(&cluster, 1, SLAB_BYTES, short_leases);
+	cluster_restart(&cluster, 1);
 	assert_int_equal(put(5, "new", 3, &err), SY_OK);
 	assert_int_equal(sy_client_get(client, keys, 3, 0, 0, &result, &err), SY_OK);
 	assert_false(sy_result_value(result, 0, &value));
@@ -433,8 +429,35 @@ static void test_many_threads(void **state)
 	await_clean(1, "many threads");
 }
 
-int main(void)
+/* Runs a child's part, if this program was started as one. */
+static void child_main(int argc, char **argv)
 {
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} PARTS[] = {
+		{"put_and_stay", put_and_stay},
+		{"view_and_stay", view_and_stay},
+		{"read_after_a_stop", read_after_a_stop},
+		{"view_after_a_stop", view_after_a_stop},
+	};
+
+	if (argc != 5 || strcmp(argv[1], "child") != 0)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(cluster.run_dir, sizeof cluster.run_dir, "%s", argv[3]);
+	child_pipe = (int)strtol(argv[4], NULL, 10);
+	for (size_t i = 0; i < COUNT_OF(PARTS); i++) {
+		if (strcmp(PARTS[i].name, argv[2]) == 0)
+			PARTS[i].run();
+	}
+	exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	cluster_main(argc, argv);
+	child_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_killed_between_alloc_and_commit),
 		cmocka_unit_test(test_killed_while_it_holds_pins),

@@ -21,7 +21,7 @@ static int start(void **state)
 	(void)state;
 	for (int i = 0; i < BIG; i++)
 		data[i] = (uint8_t)(i * 31);
-	cluster_start(&cluster, UNITS, SLAB_BYTES, NULL);
+	cluster_start(&cluster, UNITS, SLAB_BYTES, false);
 	if (sy_store_open(&options, &store, &err) != SY_OK) {
 		print_error("%s\n", err.message);
 		return -1;
@@ -218,8 +218,9 @@ static void test_close_gives_pins_back(void **state)
 	sy_client_close(client);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_put_resolve_read_release),
 		cmocka_unit_test(test_reads_need_a_cover),
