@@ -311,7 +311,7 @@ static bool draw_op(struct world *world, struct op *op)
 static void test_killed(void **state)
 {
 	(void)state;
-	enum { CHANGES = 24, CUTS = 6 };
+	enum { CHANGES = 12, CUTS = 4 };
 	static struct world world;
 	struct sy_core_params params = tables_params(300, 128 * 1024);
 	params.max_jobs = params.max_sessions = 2; /* a small arena is copied faster */
