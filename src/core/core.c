@@ -153,13 +153,7 @@ static void end_all(struct sy_core *core, uint64_t token, enum sy_session_end en
  * came before. */
 static void run_bye(struct sy_core *core, uint64_t token, uint64_t last_notice)
 {
-	uint32_t newest = 0;
-	uint32_t at = sy_session_token_first(core, token);
-	for (; at != 0; at = sy_session_token_next(core, at)) {
-		if (newest == 0 || sy_session_at(core, at)->connection_count >
-		                           sy_session_at(core, newest)->connection_count)
-			newest = at;
-	}
+	uint32_t newest = sy_session_token_first(core, token);
 	if (newest == 0)
 		return;
 	struct sy_session *s = sy_session_at(core, newest);
@@ -229,10 +223,10 @@ void sy_core_step(struct sy_core *core, const struct sy_event *event, uint64_t n
 	sy_session_walk(&step, WALK_BUDGET);
 	if (!SY_MUTANT(21) || event->kind == SY_EVENT_CONTINUE)
 		sy_jobs_run(&step);
-	sy_park_run(&step);
+	bool held_up = !sy_park_run(&step);
 	sy_park_drop(&step);
 	bool ticked = event->kind == SY_EVENT_TICK || event->kind == SY_EVENT_CONTINUE;
 	ret_effects->again = v->ending_sessions.count > 0 || v->running_jobs.count > 0 ||
-	                     v->dropped_requests.count > 0 ||
+	                     v->dropped_requests.count > 0 || held_up ||
 	                     (ticked && sy_core_deadline(core) <= now_ns);
 }

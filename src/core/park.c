@@ -130,7 +130,7 @@ static void answer_full(struct sy_step *step, uint32_t parked)
 	answer(step, parked, &outcome);
 }
 
-void sy_park_run(struct sy_step *step)
+bool sy_park_run(struct sy_step *step)
 {
 	struct sy_core *core = step->core;
 	uint64_t hole = sy_region_largest_hole(core);
@@ -138,20 +138,22 @@ void sy_park_run(struct sy_step *step)
 	for (uint32_t at = core->volatiles.parked_requests.head; at != 0; at = next) {
 		struct sy_parked *p = sy_parked_at(core, at);
 		next = p->link.next;
-		if (p->redoing || sy_step_room(step) < 2)
-			return;
+		if (p->redoing)
+			return true;
+		if (sy_step_room(step) == 0)
+			return false;
 		if (p->need_bytes <= hole) {
 			count_pass(core, at);
 			p->redoing = true;
-			struct sy_effect *effect = sy_step_emit(step, SY_EFFECT_REDO);
-			effect->message = p->message;
-			return;
+			sy_step_emit(step, SY_EFFECT_REDO)->message = p->message;
+			return true;
 		}
 		if (!space_is_made(core))
 			answer_full(step, at);
 		else if (p->passed >= SY_PARK_PASS_MAX)
-			return;
+			return true;
 	}
+	return true;
 }
 
 void sy_park_expire(struct sy_step *step)

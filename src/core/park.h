@@ -29,8 +29,9 @@ void sy_park_done(struct sy_core *core, uint32_t parked);
 
 /* Says SY_EFFECT_DROP for what was forgotten. */
 void sy_park_drop(struct sy_step *step);
-/* Redoes the next one that fits; answers UnitFull where no space is being made. */
-void sy_park_run(struct sy_step *step);
+/* Redoes the next one that fits; answers UnitFull where no space is being made. False: there was
+ * no room for more effects. */
+bool sy_park_run(struct sy_step *step);
 /* Answers Busy(spilling) to those that waited long enough. */
 void sy_park_expire(struct sy_step *step);
 /* When the next one is due; UINT64_MAX: never. Linear in the parked ones. */

@@ -45,20 +45,14 @@ bool sy_identity_equal(const struct sy_identity *a, const struct sy_identity *b)
 	       memcmp(a->boot_id, b->boot_id, sizeof a->boot_id) == 0;
 }
 
-/* Buckets are filled at their head, so that of equal counts the newest comes first. */
+/* Buckets are filled at their head, so that the newest comes first; and a count is never lower
+ * than that of the session before. */
 uint32_t sy_session_newest(struct sy_core *core, const struct sy_identity *identity)
 {
-	uint32_t found = 0;
 	uint32_t at = *identity_bucket(core, identity->random);
-	for (; at != 0; at = sy_session_at(core, at)->identity_next) {
-		const struct sy_session *s = sy_session_at(core, at);
-		if (!sy_identity_equal(&s->identity, identity))
-			continue;
-		if (found == 0 ||
-		    s->connection_count > sy_session_at(core, found)->connection_count)
-			found = at;
-	}
-	return found;
+	while (at != 0 && !sy_identity_equal(&sy_session_at(core, at)->identity, identity))
+		at = sy_session_at(core, at)->identity_next;
+	return at;
 }
 
 static uint32_t token_from(struct sy_core *core, uint32_t at, uint64_t token)

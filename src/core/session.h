@@ -20,11 +20,11 @@ static inline struct sy_session *sy_session_at(struct sy_core *core, uint32_t in
 
 /* The session of this number, live or ended, or 0. */
 uint32_t sy_session_find(struct sy_core *core, uint64_t number);
-/* The session of this identity with the highest connection count, the newest of equal ones, or 0. */
+/* The newest session of this identity, which has its highest connection count, or 0. */
 uint32_t sy_session_newest(struct sy_core *core, const struct sy_identity *identity);
 bool sy_identity_equal(const struct sy_identity *a, const struct sy_identity *b);
 
-/* First session of a local connection, or 0; the next one, or 0. */
+/* The sessions of a local connection, newest first: the first one, or 0; the next one, or 0. */
 uint32_t sy_session_token_first(struct sy_core *core, uint64_t token);
 uint32_t sy_session_token_next(struct sy_core *core, uint32_t session);
 

@@ -221,6 +221,27 @@ static void test_remote_expires(void **state)
 	driver_close(d);
 }
 
+static void test_remote_that_owns_nothing(void **state)
+{
+	(void)state;
+	struct driver *d = open_default();
+	struct client c = client_new(d, 1, 0);
+	/* A hello again is a sign of life as any message is. */
+	d->now_ns += 15ull * SEC;
+	struct sy_event e = hello_event(&c);
+	step(d, &e);
+	advance(d, 15ull * SEC);
+	assert_int_equal(d->fx.count, 0);
+	advance(d, 5ull * SEC);
+	assert_int_equal(count_effects(d, SY_EFFECT_FENCE), 1);
+	/* Its record stays until its writer is proved finished, so that FENCED finds it. */
+	settle(d);
+	assert_int_equal(stats(d).sessions, 1);
+	fence(d, c.session);
+	assert_int_equal(stats(d).sessions, 0);
+	driver_close(d);
+}
+
 static void test_remote_notices_during_grace(void **state)
 {
 	(void)state;
@@ -365,6 +386,7 @@ int main(void)
 		cmocka_unit_test(test_process_gone),
 		cmocka_unit_test(test_replaced_local),
 		cmocka_unit_test(test_remote_expires),
+		cmocka_unit_test(test_remote_that_owns_nothing),
 		cmocka_unit_test(test_remote_notices_during_grace),
 		cmocka_unit_test(test_replaced_remote),
 		cmocka_unit_test(test_remote_without_a_path),

@@ -415,6 +415,50 @@ static void test_many_answered(void **state)
 	driver_close(d);
 }
 
+static void test_many_told_full(void **state)
+{
+	(void)state;
+	struct scene s = scene_open(64);
+	struct driver *d = s.d;
+	make_space(&s);
+	for (uint32_t i = 0; i < 60; i++)
+		parked_alloc(&s, &s.a, i, SLAB);
+	uint32_t full = 0, dropped = 0;
+	for (int i = 0; i < 1000 && d->fx.again; i++) {
+		step_kind(d, SY_EVENT_CONTINUE);
+		for (uint32_t k = 0; k < d->fx.count; k++)
+			full += d->fx.items[k].kind == SY_EFFECT_REPLY &&
+			        d->fx.items[k].outcome.fault == SY_FAULT_UNIT_FULL;
+		dropped += count_effects(d, SY_EFFECT_DROP);
+	}
+	assert_int_equal(full, 60);
+	assert_int_equal(dropped, 60);
+	driver_close(d);
+}
+
+/* So many fences are asked for that there is no room left for those that wait. */
+static void test_held_up_by_other_effects(void **state)
+{
+	(void)state;
+	struct sy_core_params params = driver_params(SLAB);
+	params.max_sessions = 64;
+	struct driver *d = driver_open(&params);
+	struct scene s = {.d = d, .a = client_new(d, 1, TOKEN)};
+	for (uint64_t i = 0; i < 31; i++)
+		client_new(d, 100 + i, 0);
+	assert_int_equal(alloc(d, &s.a, 0, 1, 1, SLAB, 1).fault, SY_FAULT_NONE);
+	d->now_ns += 20ull * SEC;
+	release(d, &s.a, 2, 1, 100000, 1700); /* ends with the step after the next */
+	parked_alloc(&s, &s.a, 1, 64);
+	step_kind(d, SY_EVENT_TICK);
+	assert_int_equal(count_effects(d, SY_EFFECT_FENCE), 31);
+	assert_int_equal(count_effects(d, SY_EFFECT_REPLY), 1);
+	assert_int_equal(stats(d).parked, 1);
+	settle(d);
+	assert_int_equal(stats(d).parked, 0);
+	driver_close(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -432,6 +476,8 @@ int main(void)
 		cmocka_unit_test(test_draining_meanwhile),
 		cmocka_unit_test(test_many_dropped),
 		cmocka_unit_test(test_many_answered),
+		cmocka_unit_test(test_many_told_full),
+		cmocka_unit_test(test_held_up_by_other_effects),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,7 @@ static void test_pinned_until_unpinned(void **state)
 	const sy_index *index = index_of(&t, 1, 10, 4, 1, 2000);
 	put(d, &c, 0, 1, 1, index);
 	resolve(d, &c, 1, 1, 10, 4);
+	assert_int_equal(d->core->volatiles.pin_refs.used, 1); /* one blob, held once */
 	resolve(d, &c, 2, 1, 10, 1);
 	resolve(d, &other, 1, 1, 10, 4);
 	release(d, &c, 3, 1, 10, 4);
@@ -228,6 +229,29 @@ static void test_quarantine_though_another_pin_is_given_back(void **state)
 	notify_one(d, &c, SY_NOTICE_UNPIN, name_of(&c, 1, 1), false);
 	release(d, &local, 3, 2, 10, 4);
 	assert_int_equal(stats(d).bytes.free, SLAB);
+	driver_close(d);
+}
+
+/* More is due at once than a step does. */
+static void test_many_expire(void **state)
+{
+	(void)state;
+	enum { MANY = 200 };
+	struct driver *d = open_default();
+	struct client c = client_new(d, 1, 0);
+	struct client local = client_new(d, 2, TOKEN);
+	for (uint64_t i = 0; i < MANY; i++)
+		put(d, &local, 0, 2 * i + 1, i + 1, index_of(&t, i + 1, i, 1, 1, 2000));
+	resolve(d, &c, 1, 1, 0, MANY);
+	release(d, &local, 1, 1, 0, MANY);
+	advance(d, 60ull * SEC);
+	settle(d);
+	assert_int_equal(stats(d).blobs, MANY);
+	assert_int_equal(stats(d).pins, 0);
+	advance(d, 60ull * SEC);
+	assert_true(d->fx.again);
+	settle(d);
+	assert_int_equal(stats(d).blobs, 0);
 	driver_close(d);
 }
 
@@ -374,6 +398,7 @@ int main(void)
 		cmocka_unit_test(test_mark_of_an_older_pin),
 		cmocka_unit_test(test_remote_pin_expires_into_quarantine),
 		cmocka_unit_test(test_quarantine_though_another_pin_is_given_back),
+		cmocka_unit_test(test_many_expire),
 		cmocka_unit_test(test_pins_full),
 		cmocka_unit_test(test_pin_check),
 		cmocka_unit_test(test_scan),
