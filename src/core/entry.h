@@ -56,9 +56,10 @@ void sy_entry_show_all(struct sy_core *core, uint32_t blob, uint64_t now_ns);
 
 /* For blob.c: unlinks what is live and gives back all entries of a blob that becomes FREE. */
 void sy_entry_drop_all(struct sy_core *core, uint32_t blob);
-/* For rebuild.c: counts and links the live entries of a blob, the older ones of their keys
- * dying without settling their blobs. Called in the order of accept_seq. */
-void sy_entry_link_all(struct sy_core *core, uint32_t blob);
+/* For entry_add.c and rebuild.c: links the live entries of a blob, none of which is linked yet;
+ * the older ones of their keys die, and their blobs are settled or not. Called in the order of
+ * accept_seq. Returns the number of visible entries that died. */
+uint64_t sy_entry_link_all(struct sy_core *core, uint32_t blob, bool settle, uint64_t now_ns);
 
 /* Bytes stored and dim0 of an entry (index.h). */
 uint64_t sy_entry_bytes(struct sy_core *core, const struct sy_entry *entry);

@@ -163,12 +163,15 @@ static void remake_hashes(struct sy_core *core, uint32_t list)
 		entry->flags &= SY_ENTRY_LIVE | SY_ENTRY_PENDING;
 	}
 	for (; list != 0; list = sy_blob_at(core, list)->id_next) {
-		const struct sy_blob *blob = sy_blob_at(core, list);
+		struct sy_blob *blob = sy_blob_at(core, list);
+		blob->live_count = 0;
 		for (uint32_t i = blob->entry_head; i != 0; i = sy_entry_at(core, i)->blob_next) {
+			struct sy_entry *entry = sy_entry_at(core, i);
 			if (blob->state != SY_BLOB_COMMITTING)
-				sy_entry_at(core, i)->flags &= (uint8_t)~SY_ENTRY_PENDING;
+				entry->flags &= (uint8_t)~SY_ENTRY_PENDING;
+			blob->live_count += (entry->flags & SY_ENTRY_LIVE) != 0;
 		}
-		sy_entry_link_all(core, list);
+		sy_entry_link_all(core, list, false, 0);
 	}
 }
 

@@ -46,7 +46,8 @@ static void damage_blob(struct sy_core *core, enum sy_blob_state state)
 {
 	struct sy_blob *blob = sy_blob_at(core, blob_in(core, state));
 	const struct spot spots[] = {
-		SPOT(blob->state), SPOT(blob->ns), SPOT(blob->offset), SPOT(blob->nbytes), SPOT(blob->region), SPOT(blob->by_id), SPOT(blob->live_count),
+		SPOT(blob->state), SPOT(blob->ns), SPOT(blob->offset), SPOT(blob->nbytes),
+		SPOT(blob->region), SPOT(blob->by_id), SPOT(blob->live_count),
 		SPOT(blob->entry_head), SPOT(blob->id_next),
 	};
 	for (size_t i = 0; i < COUNT_OF(spots); i++)
