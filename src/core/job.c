@@ -93,23 +93,31 @@ static bool is_cleared(struct sy_core *core, const struct sy_job *j, uint32_t en
 	return sy_blob_at(core, e->blob)->accept_seq + late < j->accept_seq;
 }
 
-/* Clears the job's current row. False: it has more entries than this try may look at. Between
- * steps entries come and go, so that no place in the row would stay good: each try starts at
- * its first entry again, and may look at twice as many as the one before. */
+/* Is the row short enough for this try? Between steps entries come and go, so that no place in
+ * the row would stay good: each try counts from its first entry, and may go twice as far as the
+ * one before. */
+static bool is_within(struct sy_core *core, struct sy_job *j, uint64_t row, uint32_t *looks)
+{
+	uint64_t limit = (uint64_t)*looks << j->tries;
+	uint32_t at = sy_entry_row_first(core, j->ns, row);
+	for (; at != 0 && limit > 0; limit--, at = sy_entry_row_next(core, at))
+		*looks -= *looks > 0;
+	return at == 0;
+}
+
+/* Clears the job's current row, all of it in this step, so that a resolve finds no half of it
+ * (I2). False: it has more entries than this try may look at, and nothing was cleared. */
 static bool clear_row(struct sy_core *core, struct sy_job *j, uint64_t row, uint64_t now_ns,
                       uint32_t *looks)
 {
-	uint64_t limit = (uint64_t)*looks << j->tries;
 	uint32_t next = 0;
+	if (!is_within(core, j, row, looks)) {
+		j->tries += j->tries < 16;
+		*looks = 0;
+		return false;
+	}
 	for (uint32_t at = sy_entry_row_first(core, j->ns, row); at != 0; at = next) {
 		next = sy_entry_row_next(core, at);
-		if (limit == 0) {
-			j->tries += j->tries < 16;
-			*looks = 0;
-			return false;
-		}
-		limit--;
-		*looks -= *looks > 0;
 		if (is_cleared(core, j, at)) {
 			sy_entry_kill(core, at, now_ns);
 			j->cleared++;
