@@ -197,13 +197,46 @@ static bool may_start_anew(enum sy_op_kind kind)
 	return kind != SY_OP_KIND_PUT && kind != SY_OP_KIND_PUT_INLINE && kind != SY_OP_KIND_COMMIT;
 }
 
+static const char *call_name(enum sy_op_kind kind)
+{
+	switch (kind) {
+	case SY_OP_KIND_PUT:
+	case SY_OP_KIND_PUT_INLINE:
+		return "put";
+	case SY_OP_KIND_COMMIT:
+		return "commit";
+	case SY_OP_KIND_RESOLVE:
+		return "get";
+	case SY_OP_KIND_RELEASE:
+		return "clear";
+	case SY_OP_KIND_PIN_CHECK:
+		return "pin_check";
+	case SY_OP_KIND_SCAN:
+		return "scan";
+	case SY_OP_KIND_INFO:
+	case SY_OP_KIND_STATS:
+		break;
+	}
+	return "status";
+}
+
+/* Why nothing came by the deadline, as far as this side knows. */
+static const char *timeout_reason(const struct sy_call *call)
+{
+	if (call->op.was_busy)
+		return "the unit stayed busy until the deadline";
+	if (call->link->control == NULL && call->link->failure.status != SY_OK)
+		return call->link->failure.message; /* it could not even be connected to */
+	return "the unit did not answer by the deadline";
+}
+
 static void fill_error(struct sy_call *call, sy_status status)
 {
 	const struct sy_machine_op *op = &call->op;
 	const char *why = op->reason[0] != 0 ? op->reason : "no answer";
 
 	if (status == SY_E_UNIT_FULL) {
-		sy_fail_full(&call->error, "unit", sy_resource_name(op->outcome.resource),
+		sy_fail_full(&call->error, call_name(op->kind), sy_resource_name(op->outcome.resource),
 		             op->outcome.need, op->outcome.free, op->outcome.hole);
 		return;
 	}
@@ -212,9 +245,8 @@ static void fill_error(struct sy_call *call, sy_status status)
 	if (op->end == SY_OP_END_SESSION)
 		why = call->found_dead ? "the unit is dead" : "the unit ended the session";
 	if (op->end == SY_OP_END_TIMEOUT)
-		why = op->was_busy ? "the unit stayed busy until the deadline"
-		                   : "the unit did not answer by the deadline";
-	sy_fail(&call->error, status, __func__, "unit %u: %s", call->unit_id, why);
+		why = timeout_reason(call);
+	sy_fail(&call->error, status, call_name(op->kind), "unit %u: %s", call->unit_id, why);
 	call->error.in_flight = op->in_flight;
 	if (op->was_busy)
 		call->error.reason = sy_busy_name(op->outcome.busy);
