@@ -66,8 +66,7 @@ const char *sy_nearest_word(const char *typed, const char *const *words, size_t 
 		if (word_len > WORD_MAX)
 			continue;
 		uint32_t wrong = distance(typed, typed_len, words[i], word_len);
-		/* A word of which nothing is left is no guess. */
-		if (wrong < least && wrong < word_len) {
+		if (wrong < least) {
 			least = wrong;
 			nearest = words[i];
 		}

@@ -279,6 +279,29 @@ static void test_damaged_messages_do_no_harm(void **state)
 	sy_buf_free(&buf);
 }
 
+static void test_more_than_the_message_is_refused(void **state)
+{
+	(void)state;
+	for (int op = SY_DIR_OP_REGISTER; op <= SY_DIR_OP_STATS; op++) {
+		struct sy_dir_request request = {.op = (enum sy_dir_op)op, .request_id = 1};
+		struct sy_dir_reply reply = {.request_id = 1, .slot_count = 1};
+		struct sy_buf buf = {0};
+		struct sy_unit_info room[1];
+		uint64_t id;
+		sy_dir_request_encode(&request, &buf);
+		sy_mp_write_nil(&buf);
+		assert_int_equal(sy_dir_request_decode(buf.data, buf.bytes, &request, &id, NULL),
+		                 SY_E_PROTOCOL);
+		sy_buf_reset(&buf);
+		sy_dir_reply_encode(&reply, (enum sy_dir_op)op, &buf);
+		sy_mp_write_nil(&buf);
+		assert_int_equal(sy_dir_reply_decode(buf.data, buf.bytes, (enum sy_dir_op)op, room, 1,
+		                                     &reply, NULL),
+		                 SY_E_PROTOCOL);
+		sy_buf_free(&buf);
+	}
+}
+
 static void test_names(void **state)
 {
 	(void)state;
@@ -301,6 +324,7 @@ int main(void)
 		cmocka_unit_test(test_lists_are_bounded),
 		cmocka_unit_test(test_the_largest_list_fits_a_reply),
 		cmocka_unit_test(test_damaged_messages_do_no_harm),
+		cmocka_unit_test(test_more_than_the_message_is_refused),
 		cmocka_unit_test(test_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

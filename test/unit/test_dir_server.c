@@ -408,6 +408,49 @@ static void test_what_cannot_be_read_is_refused_and_counted(void **state)
 	assert_int_equal(stats.refused, 3);
 }
 
+/* Answers one request twice: under another's number, with an epoch of 1, then under its own. */
+static void *answer_twice(void *argument)
+{
+	struct sy_control_server *server = argument;
+	struct pollfd wait = {.fd = sy_control_server_fd(server), .events = POLLIN};
+	struct sy_dir_request request;
+	uint64_t route, id;
+	const void *message;
+	size_t bytes;
+	while (!sy_control_server_receive(server, &route, &message, &bytes)) {
+		if (poll(&wait, 1, 60000) <= 0)
+			return NULL;
+	}
+	if (sy_dir_request_decode(message, bytes, &request, &id, NULL) != SY_OK)
+		return NULL;
+	for (uint64_t turn = 1; turn <= 2; turn++) {
+		struct sy_dir_reply reply = {.request_id = turn == 1 ? id + 1 : id, .epoch = turn};
+		struct sy_buf buf = {0};
+		sy_dir_reply_encode(&reply, request.op, &buf);
+		sy_control_server_send(server, route, buf.data, buf.bytes);
+		sy_buf_free(&buf);
+	}
+	/* What is sent goes out until the asker hangs up. */
+	return server;
+}
+
+static void test_an_answer_to_another_question_is_none(void **state)
+{
+	struct place *place = *state;
+	struct sy_control_server *server = NULL;
+	const char *const endpoints[] = {place->endpoint};
+	pthread_t thread;
+	uint64_t epoch = 0;
+	void *answered = NULL;
+	assert_int_equal(sy_control_server_open(endpoints, 1, &server, NULL), SY_OK);
+	assert_int_equal(pthread_create(&thread, NULL, answer_twice, server), 0);
+	assert_int_equal(sy_dir_client_epoch(place->client, soon(), &epoch, NULL), SY_OK);
+	pthread_join(thread, &answered);
+	sy_control_server_close(server);
+	assert_ptr_equal(answered, server);
+	assert_int_equal(epoch, 2);
+}
+
 static void test_a_fork_child_is_told(void **state)
 {
 	struct place *place = *state;
@@ -438,6 +481,7 @@ int main(void)
 		PLACED(test_a_full_disk_silences_and_loses_nothing),
 		PLACED(test_damaged_state_is_refused),
 		PLACED(test_what_cannot_be_read_is_refused_and_counted),
+		PLACED(test_an_answer_to_another_question_is_none),
 		PLACED(test_a_fork_child_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -244,6 +244,10 @@ static void test_nearest_word(void **state)
 	assert_string_equal(sy_nearest_word("dwon", words, count), "down");
 	assert_string_equal(sy_nearest_word("laod", words, count), "load");
 	assert_string_equal(sy_nearest_word("pt", words, count), "put");
+	/* Two letters swapped are one mistake, where two would be too many. */
+	assert_string_equal(sy_nearest_word("egt", words, count), "get");
+	assert_string_equal(sy_nearest_word("mr", words, count), "rm");
+	assert_null(sy_nearest_word("xyt", words, count));
 	assert_null(sy_nearest_word("xyzzy", words, count));
 	assert_null(sy_nearest_word("", words, count));
 	assert_null(sy_nearest_word("q", words, count));
