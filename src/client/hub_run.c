@@ -244,9 +244,11 @@ static void fill_error(struct sy_call *call, sy_status status)
 		return; /* the transport's own words */
 	if (op->end == SY_OP_END_SESSION)
 		why = call->found_dead ? "the unit is dead" : "the unit ended the session";
+	pthread_mutex_lock(&call->link->hub->lock); /* the link's failure may change */
 	if (op->end == SY_OP_END_TIMEOUT)
 		why = timeout_reason(call);
 	sy_fail(&call->error, status, call_name(op->kind), "unit %u: %s", call->unit_id, why);
+	pthread_mutex_unlock(&call->link->hub->lock);
 	call->error.in_flight = op->in_flight;
 	if (op->was_busy)
 		call->error.reason = sy_busy_name(op->outcome.busy);
