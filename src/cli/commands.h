@@ -7,7 +7,11 @@
 #define SY_COMMAND_LIST(X) \
 	X(up, "make a cluster of units on this host and keep it running") \
 	X(down, "stop a cluster and remove what it left") \
-	X(status, "show units, their states and where their bytes are")
+	X(status, "show units, their states and where their bytes are") \
+	X(load, "put the lines of a JSON-lines file as rows") \
+	X(dump, "print rows as JSON lines") \
+	X(rm, "remove rows, or fields of them") \
+	X(ls, "list what the cluster holds")
 
 struct sy_cli;
 

@@ -1,0 +1,51 @@
+#include "cluster_client.h"
+#include "takedown.h"
+
+/* No operation of a command takes longer, so that a unit that stands still does not hold it for
+ * ever. */
+static const uint64_t TIMEOUT_NS = 60000000000u;
+
+const char *sy_cluster_advice(const sy_error *err)
+{
+	switch (err->status) {
+	case SY_E_UNIT_FULL:
+		return "; remove rows with `slabyard rm`, or start a cluster with more memory";
+	case SY_E_LOST:
+		return "; `slabyard status` shows which unit is dead";
+	case SY_E_TIMEOUT:
+	case SY_E_BUSY:
+	case SY_E_TRANSFER:
+	case SY_E_TRANSFER_FAILED:
+	case SY_E_STALE_READ:
+		return "; try again, and see `slabyard status`";
+	case SY_OK:
+	case SY_E_INVALID:
+	case SY_E_FATAL:
+	case SY_E_POLICY:
+	case SY_E_PROTOCOL:
+	case SY_E_AUTH:
+	case SY_E_SYS:
+		break;
+	}
+	return "";
+}
+
+int sy_cluster_client_fail(const struct sy_cli *cli, const sy_error *err)
+{
+	return sy_cli_fail(cli, "%s%s", err->message, sy_cluster_advice(err));
+}
+
+int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client)
+{
+	pid_t pid;
+	sy_error err = {0};
+	if (!sy_cli_needs_run_dir(cli))
+		return SY_EXIT_USAGE;
+	if (!sy_takedown_is_running(cli->run_dir, &pid))
+		return sy_cli_fail(cli, "no cluster runs in %s: `slabyard up --run-dir %s` starts one",
+		                   cli->run_dir, cli->run_dir);
+	const sy_client_options options = {.run_dir = cli->run_dir, .timeout_ns = TIMEOUT_NS};
+	if (sy_client_open(&options, ret_client, &err) != SY_OK)
+		return sy_cluster_client_fail(cli, &err);
+	return SY_EXIT_DONE;
+}

@@ -1,0 +1,20 @@
+/* A client of the cluster that a subcommand works on. */
+#ifndef SY_CLUSTER_CLIENT_H
+#define SY_CLUSTER_CLIENT_H
+
+#include <slabyard/client.h>
+
+#include "cli.h"
+
+/* Opens it; the caller closes it. SY_EXIT_DONE, or the exit status after telling why: no run
+ * directory was named, no cluster runs there, it does not answer. */
+int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client);
+
+/* Tells why a call on the cluster failed and, where there is something, what to do.
+ * SY_EXIT_FAILED. */
+int sy_cluster_client_fail(const struct sy_cli *cli, const sy_error *err);
+
+/* " (make room ...)" where the failure calls for something; else "". */
+const char *sy_cluster_advice(const sy_error *err);
+
+#endif
