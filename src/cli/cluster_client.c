@@ -1,5 +1,10 @@
 #include "cluster_client.h"
+#include "fail.h"
+#include "key.h"
 #include "takedown.h"
+#include "units.h"
+
+#include <string.h>
 
 /* No operation of a command takes longer, so that a unit that stands still does not hold it for
  * ever. */
@@ -28,6 +33,20 @@ const char *sy_cluster_advice(const sy_error *err)
 		break;
 	}
 	return "";
+}
+
+sy_status sy_cluster_key_parse(const char *const words[2], sy_key *ret_key, sy_error *err)
+{
+	sy_error inner;
+	uint64_t row;
+	size_t field_bytes = strlen(words[1]);
+	const char *fault = sy_name_fault(words[1], field_bytes);
+	if (sy_parse_u64(words[0], strlen(words[0]), &row, &inner) != SY_OK)
+		return sy_fail(err, SY_E_INVALID, __func__, "the row: %s", inner.message);
+	if (fault != NULL)
+		return sy_fail(err, SY_E_INVALID, __func__, "the field name \"%.60s\" %s", words[1], fault);
+	*ret_key = (sy_key){.row = row, .field = words[1], .field_bytes = field_bytes};
+	return SY_OK;
 }
 
 int sy_cluster_client_fail(const struct sy_cli *cli, const sy_error *err)

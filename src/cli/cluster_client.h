@@ -10,6 +10,9 @@
  * directory was named, no cluster runs there, it does not answer. */
 int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client);
 
+/* The words GIDX and FIELD as a key, which points to them. SY_E_INVALID. */
+sy_status sy_cluster_key_parse(const char *const words[2], sy_key *ret_key, sy_error *err);
+
 /* Tells why a call on the cluster failed and, where there is something, what to do.
  * SY_EXIT_FAILED. */
 int sy_cluster_client_fail(const struct sy_cli *cli, const sy_error *err);

@@ -10,6 +10,8 @@
 	X(status, "show units, their states and where their bytes are") \
 	X(load, "put the lines of a JSON-lines file as rows") \
 	X(dump, "print rows as JSON lines") \
+	X(put, "put one value out of a file") \
+	X(get, "write the bytes of one value") \
 	X(rm, "remove rows, or fields of them") \
 	X(ls, "list what the cluster holds")
 

@@ -15,9 +15,10 @@
 enum { BATCH_ROWS = 1024, BATCH_BYTES = 16 << 20 };
 
 static const char details[] =
-	"Each line of FILE (- is stdin) is a JSON object and becomes a row; its values become fields.\n"
-	"Line 1 becomes row G, line 2 row G + 1, and so on; blank lines are skipped, but counted, so\n"
-	"that a row's number always tells its line. Fields of nested objects are named a.b.\n"
+	"Each line of FILE (- is stdin) is a JSON object and becomes a row, its values become\n"
+	"fields. Line 1 becomes row G, line 2 row G + 1, and so on; blank lines are skipped, but\n"
+	"counted, so that a row's number always tells its line. Fields of nested objects are named\n"
+	"a.b.\n"
 	"\n"
 	"Strings, integers (i64, or u64 from 2^63 on), floats (f64), booleans and null keep their\n"
 	"kind; arrays of integers, of floats or of booleans alone become tensors of rank 1; other\n"
@@ -59,7 +60,8 @@ static sy_status batch_put(struct load *load, sy_error *err)
 		return SY_OK;
 	sy_status status = sy_row_batch_seal(batch, err);
 	if (status == SY_OK)
-		status = sy_client_put(load->client, batch->keys, batch->values, batch->cell_count, 0, err);
+		status = sy_client_put(load->client, batch->keys, batch->values, batch->cell_count, 0,
+		                       err);
 	if (status != SY_OK)
 		return status;
 	for (size_t i = 0; i < batch->cell_count; i++)

@@ -14,8 +14,8 @@ static const char details[] =
 	"and their sum at the end. The type is that of a tensor's elements, or the kind of any other\n"
 	"value: bytes, utf8, msgpack, pickle, json-null, json. Nothing of the values is read.\n"
 	"\n"
-	"--json prints an array of objects with row, field, kind, dtype (null where it is no tensor),\n"
-	"shape and bytes, an object a line.\n";
+	"--json prints an array of objects with row, field, kind, dtype (null where it is no\n"
+	"tensor), shape and bytes, an object a line.\n";
 
 struct ls {
 	const struct sy_cli *cli;
@@ -120,8 +120,8 @@ static void table_print(struct ls *ls)
 		size_t width = entries->fields[i].bytes > 40 ? 40 : entries->fields[i].bytes;
 		name_width = (int)width > name_width ? (int)width : name_width;
 	}
-	snprintf(text, sizeof text, "%10s  %-*s  %-10s  %-13s%12s\n", "row", name_width, "field", "type",
-	         "shape", "bytes");
+	snprintf(text, sizeof text, "%10s  %-*s  %-10s  %-13s%12s\n", "row", name_width, "field",
+	         "type", "shape", "bytes");
 	if (entries->count > 0)
 		sy_text_add_word(&ls->out, text);
 	for (size_t i = 0; i < entries->count && !ferror(stdout); i++) {

@@ -23,7 +23,8 @@ static sy_status range_parse(const char *text, size_t bytes, struct sy_row_range
 		               bytes == 0 ? "" : text, inner.message);
 	if (range.last < range.first)
 		return sy_fail(err, SY_E_INVALID, __func__,
-		               "rows \"%.*s\" run backwards: the smaller number stands first", shown, text);
+		               "rows \"%.*s\" run backwards: the smaller number stands first", shown,
+		               text);
 	*ret_range = range;
 	return SY_OK;
 }
