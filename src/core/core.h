@@ -129,10 +129,11 @@ enum sy_effect_kind {
 	SY_EFFECT_REPLY = 1,
 	SY_EFFECT_STORE,     /* copy nbytes of put_inline's blob (of `message`) to `offset`, now */
 	SY_EFFECT_KEEP,      /* keep `message`: the request is parked */
-	SY_EFFECT_REDO,      /* once this step's effects are run, give the kept `message` in again (event
-	                      * with redo, same handle); then forget it, unless that step says KEEP */
+	SY_EFFECT_REDO,      /* once this step's effects are run, give the kept `message` in again
+	                      * (event with redo, same handle); then forget it, unless that step says
+	                      * KEEP */
 	SY_EFFECT_DROP,      /* forget the kept `message` */
-	SY_EFFECT_FENCE,     /* see to it that remote session `session` writes no more, then say FENCED */
+	SY_EFFECT_FENCE,     /* see to it that session `session` writes no more, then say FENCED */
 	SY_EFFECT_PEER_DONE, /* nothing of local connection `token` is left: stop watching it */
 };
 

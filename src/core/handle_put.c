@@ -87,7 +87,7 @@ static bool is_grant(const struct sy_blob *b, const struct sy_event_request *req
 	return b->generation == request->commit.generation || SY_MUTANT(13);
 }
 
-/* The blob that this commit would publish: ALLOCATED by this session under this generation; or 0. */
+/* The blob that this commit would publish, ALLOCATED by this session and of this grant; or 0. */
 static uint32_t committable(struct sy_core *core, const struct sy_session *session,
                             const struct sy_event_request *request)
 {

@@ -241,7 +241,7 @@ static inline struct sy_outcome alloc(struct driver *d, const struct client *c, 
 	return answer(d);
 }
 
-/* An index of rows first.. by fields named "a", "b", ... (or `fields`), each entry `bytes` long. */
+/* An index of rows first_row.. by fields "a00", "a01", ..., each entry `bytes` long. */
 struct test_index {
 	sy_index index;
 	sy_column columns[256];

@@ -1,267 +1,375 @@
-/* A world of clients around one core, for random tests: what the core promises, watched from
- * outside. No region is handed out that a reader or a writer may still touch, and a kept message
- * comes to one end. */
-#ifndef SY_CORE_WORLD_H
-#define SY_CORE_WORLD_H
+/* A naive model of keys, blobs and commits beside a real core, and random steps for both: shared
+ * by the tests of entries and of the rebuild.
+ *
+ * The model keeps every linked entry in one array and searches it in full. */
+#ifndef SY_TEST_CORE_WORLD_H
+#define SY_TEST_CORE_WORLD_H
 
-#include "core_driver.h"
-
-#include "prng.h"
-#include "session.h"
+#include "core_tables.h"
 
 enum {
-	SLAB = 64 * 1024, CLIENTS = 6, SLOTS = 4, RECORDS = 48, HOLDS = 4096, KEPT = 64,
-	NOTICES = 256, STEPS = 4000
+	WORLD_SPACES = 2,
+	WORLD_ROWS = 12,
+	WORLD_FIELDS = 6,
+	WORLD_ENTRIES_MAX = 4096,
+	WORLD_BLOBS_MAX = 512,
 };
 
-/* A message as a client made it; it may be sent again, much later. */
-struct record {
-	struct sy_event event;
-	struct test_index index;
-	uint64_t rows[16];
-	uint8_t held[4];
-	struct sy_request_id names[4];
+struct world_entry {
+	uint32_t ns; /* 1.. */
+	uint64_t row;
+	uint32_t field; /* 0..: 'a' + field */
+	uint64_t id;    /* of its blob */
+	uint64_t seq;
+	uint64_t offset, extent;
+	bool pending;
 };
 
-/* Memory that a reader or writer may touch. */
-struct hold {
-	struct sy_request_id name;
-	uint64_t offset, nbytes, until_ns;
-	uint64_t carrier, number; /* the notice that ends it, once there is one */
-	uint32_t client;
-	bool used, is_pin;
-};
-
-struct actor {
-	struct client c;
-	uint64_t seq[SLOTS];
-	struct sy_notice notices[NOTICES];
-	uint64_t notice_count; /* of this session */
-	uint64_t blob;         /* its last alloc */
-	struct sy_outcome region;
-	struct sy_request_id name, pin;
+struct world_blob {
+	uint64_t id;
+	uint32_t index; /* in the core */
+	uint32_t ns;
+	bool pending;
+	uint64_t nbytes;
 };
 
 struct world {
-	struct driver *d;
+	struct sy_core *core;
 	struct sy_prng prng;
-	struct actor actors[CLIENTS];
-	struct record *records;
-	uint32_t record_count;
-	struct hold holds[HOLDS];
-	struct {
-		uint64_t message;
-		struct record *record;
-	} kept[KEPT];
-	uint64_t kept_count, next_message, next_random, next_token, next_blob, generation;
-	uint64_t fences[256];
-	uint32_t fence_count;
-	struct record *redo[KEPT]; /* oldest first */
-	uint32_t redo_count;
-	uint64_t counts[16]; /* what happened, by fault and by effect */
+	struct world_entry entries[WORLD_ENTRIES_MAX];
+	struct world_blob blobs[WORLD_BLOBS_MAX];
+	uint32_t entry_count, blob_count;
+	uint64_t next_id, seq;
 };
 
-static inline uint64_t below(struct world *w, uint64_t bound)
+/* Row numbers far apart and side by side, up to the last one. */
+static inline uint64_t world_row(uint32_t k)
 {
-	return sy_prng_below(&w->prng, bound);
+	return k < 4 ? k : k < 8 ? UINT64_MAX - k : (uint64_t)k << 40;
 }
 
-static inline struct hold *hold_new(struct world *w, uint32_t client, struct sy_request_id name,
-                             uint64_t offset, uint64_t nbytes)
+static inline struct sy_span world_field(uint32_t k)
 {
-	for (uint32_t i = 0; i < HOLDS; i++) {
-		struct hold *h = &w->holds[i];
-		if (h->used)
-			continue;
-		*h = (struct hold){.used = true, .client = client, .name = name, .offset = offset,
-		                   .nbytes = nbytes, .until_ns = UINT64_MAX};
-		return h;
-	}
-	fail_msg("too many holds");
-	return NULL;
+	static const char letters[] = "abcdefghijklmnop";
+	return (struct sy_span){ (const uint8_t *)&letters[k], 1 };
 }
 
-static inline void assert_untouched(struct world *w, uint64_t offset, uint64_t nbytes)
+/* Sessions that do nothing but hold the namespaces 1, 2, .... */
+static inline void world_sessions(struct world *world)
 {
-	assert_true(offset % 64 == 0 && offset + nbytes <= SLAB);
-	for (uint32_t i = 0; i < HOLDS; i++) {
-		const struct hold *h = &w->holds[i];
-		bool overlaps = offset < h->offset + h->nbytes && h->offset < offset + nbytes;
-		if (h->used && overlaps && w->d->now_ns < h->until_ns)
-			fail_msg("region %llu+%llu: %llu+%llu of client %u, slot %u, seq %llu is %s",
-			         (unsigned long long)offset, (unsigned long long)nbytes,
-			         (unsigned long long)h->offset, (unsigned long long)h->nbytes,
-			         h->client, h->name.slot, (unsigned long long)h->name.seq,
-			         h->is_pin ? "pinned" : "reserved");
+	for (uint32_t i = 0; i < WORLD_SPACES; i++) {
+		struct sy_session *session;
+		uint32_t index = sy_pool_take(world->core, &world->core->volatiles.sessions);
+		session = sy_pool_at(world->core, &world->core->volatiles.sessions, index);
+		session->state = SY_SESSION_LIVE;
+		char name[] = { 'n', (char)('0' + i), 0 };
+		session->ns = (uint16_t)sy_name_take(world->core, &world->core->tables.namespaces,
+		                                     span_of(name));
+		assert_int_equal(session->ns, i + 1);
 	}
 }
 
-static inline void drop_holds(struct world *w, uint32_t client)
+static inline void world_open(struct world *world, const struct sy_core_params *params,
+                              uint64_t seed)
 {
-	for (uint32_t i = 0; i < HOLDS; i++) {
-		if (w->holds[i].used && w->holds[i].client == client)
-			w->holds[i].used = false;
+	memset(world, 0, sizeof *world);
+	world->core = tables_open(params);
+	sy_prng_seed(&world->prng, seed);
+	world_sessions(world);
+}
+
+static inline void world_close(struct world *world)
+{
+	tables_close(world->core);
+}
+
+/* A random index: some rows, some columns, a field perhaps in two columns of different kinds. */
+static inline void world_draft(struct world *world, struct draft *draft)
+{
+	struct sy_prng *prng = &world->prng;
+	memset(draft, 0, sizeof *draft);
+	draft->index = (sy_index){ .rows = draft->rows, .columns = draft->columns };
+	uint32_t count = 0;
+	uint64_t sorted[WORLD_ROWS];
+	for (uint32_t k = 0; k < WORLD_ROWS; k++)
+		sorted[k] = k < 4 ? world_row(k) : k < 8 ? world_row(k + 4) : world_row(15 - k);
+	for (uint32_t k = 0; k < WORLD_ROWS; k++) {
+		if (sy_prng_chance(prng, 25))
+			draft->rows[count++] = sorted[k];
 	}
-}
-
-/* Notices of a session that were executed; that of an ended one, and its record with it, may be
- * gone by now, but then the step answered NoSession and said so. */
-static inline uint64_t notices_done(struct world *w, uint64_t number)
-{
-	const struct driver *d = w->d;
-	uint32_t session = sy_session_find(d->core, number);
-	if (session != 0)
-		return sy_session_at(d->core, session)->notices_done;
-	for (uint32_t i = 0; i < d->fx.count; i++) {
-		if (d->fx.items[i].kind == SY_EFFECT_REPLY && d->fx.items[i].id.session == number)
-			return d->fx.items[i].notices_done;
-	}
-	return 0;
-}
-
-/* Holds whose time is over, or whose notice was executed. */
-static inline void look_at_holds(struct world *w)
-{
-	for (uint32_t i = 0; i < HOLDS; i++) {
-		struct hold *h = &w->holds[i];
-		if (!h->used)
-			continue;
-		if (w->d->now_ns >= h->until_ns ||
-		    (h->number != 0 && notices_done(w, h->carrier) >= h->number))
-			h->used = false;
-	}
-}
-
-static inline uint32_t client_of(struct world *w, uint64_t session)
-{
-	for (uint32_t i = 0; i < CLIENTS; i++) {
-		if (w->actors[i].c.session == session)
-			return i;
-	}
-	return CLIENTS;
-}
-
-static inline void on_region(struct world *w, const struct sy_effect *effect)
-{
-	uint32_t client = client_of(w, effect->id.session);
-	if (effect->outcome.generation <= w->generation)
-		return; /* a resend */
-	w->generation = effect->outcome.generation;
-	assert_int_not_equal(client, CLIENTS);
-	struct actor *a = &w->actors[client];
-	uint64_t nbytes = 0;
-	for (uint32_t i = 0; i < RECORDS; i++) {
-		const struct sy_event_request *r = &w->records[i].event.request;
-		if (r->op == SY_OP_ALLOC && sy_request_id_equal(r->id, effect->id))
-			nbytes = r->alloc.nbytes;
-	}
-	assert_untouched(w, effect->outcome.offset, nbytes);
-	if (nbytes == 0)
-		return; /* parked for so long that its record is gone */
-	hold_new(w, client, effect->id, effect->outcome.offset, nbytes);
-	a->region = effect->outcome;
-	a->name = effect->id;
-}
-
-static inline void on_resolve(struct world *w, const struct record *r)
-{
-	const struct sy_event_request *request = &r->event.request;
-	uint32_t client = client_of(w, request->id.session);
-	struct driver *d = w->d;
-	assert_int_not_equal(client, CLIENTS);
-	for (uint32_t k = 0; k < request->resolve.key_count; k++) {
-		if (d->out.found[k] != SY_FOUND_PINNED)
-			continue;
-		struct hold *h =
-			hold_new(w, client, request->id, d->out.offset[k], d->out.nbytes[k]);
-		h->is_pin = true;
-		if (w->actors[client].c.token == 0)
-			h->until_ns = d->now_ns + 2 * d->params.read_pin_ns;
-		w->actors[client].pin = request->id;
-	}
-}
-
-static inline void on_kept(struct world *w, struct record *r)
-{
-	assert_non_null(r);
-	assert_true(w->kept_count < KEPT);
-	w->kept[w->kept_count].message = r->event.request.message;
-	w->kept[w->kept_count++].record = r;
-}
-
-static inline struct record *forget_kept(struct world *w, uint64_t message)
-{
-	for (uint64_t i = 0; i < w->kept_count; i++) {
-		if (w->kept[i].message != message)
-			continue;
-		struct record *r = w->kept[i].record;
-		w->kept[i] = w->kept[--w->kept_count];
-		return r;
-	}
-	fail_msg("message %llu is not kept", (unsigned long long)message);
-	return NULL;
-}
-
-/* A blob that was published is no reservation any more. */
-static inline void look_at_commits(struct world *w)
-{
-	for (uint32_t i = 0; i < HOLDS; i++) {
-		struct hold *h = &w->holds[i];
-		if (!h->used || h->is_pin)
-			continue;
-		bool stands = false;
-		for (uint32_t b = 1; b <= w->d->core->tables.blobs.touched && !stands; b++) {
-			const struct sy_blob *blob = sy_blob_at(w->d->core, b);
-			stands = blob->offset == h->offset && blob->state == SY_BLOB_PUBLISHED &&
-			         sy_request_id_equal(blob->name, h->name);
-		}
-		if (stands)
-			h->used = false;
-	}
-}
-
-/* Steps, and looks at every effect. `r`: the message of a request. */
-static inline void step_and_look(struct world *w, const struct sy_event *event, struct record *r)
-{
-	struct driver *d = w->d;
-	step(d, event);
-	look_at_holds(w);
-	look_at_commits(w);
-	for (uint32_t i = 0; i < d->fx.count; i++) {
-		const struct sy_effect *effect = &d->fx.items[i];
-		w->counts[8 + effect->kind]++;
-		switch (effect->kind) {
-		case SY_EFFECT_REPLY:
-			w->counts[effect->outcome.fault]++;
-			if (effect->outcome.fault != SY_FAULT_NONE)
-				break;
-			if (effect->outcome.op == SY_OP_ALLOC &&
-			    effect->outcome.answer == SY_ANSWER_REGION)
-				on_region(w, effect);
-			if (effect->outcome.op == SY_OP_RESOLVE_KEYS)
-				on_resolve(w, r);
-			break;
-		case SY_EFFECT_STORE:
-			assert_untouched(w, effect->offset, effect->nbytes);
-			break;
-		case SY_EFFECT_KEEP:
-			on_kept(w, r);
-			break;
-		case SY_EFFECT_REDO:
-			assert_true(w->redo_count < KEPT);
-			w->redo[w->redo_count++] = forget_kept(w, effect->message);
-			break;
-		case SY_EFFECT_DROP:
-			forget_kept(w, effect->message);
-			break;
-		case SY_EFFECT_FENCE:
-			assert_true(w->fence_count < COUNT_OF(w->fences));
-			w->fences[w->fence_count++] = effect->session;
-			break;
-		case SY_EFFECT_PEER_DONE:
-			break;
+	if (count == 0)
+		draft->rows[count++] = sorted[sy_prng_below(prng, WORLD_ROWS)];
+	draft->index.row_count = count;
+	for (uint32_t field = 0; field < WORLD_FIELDS; field++) {
+		uint32_t parts = sy_prng_chance(prng, 40) ? 1 + sy_prng_chance(prng, 30) : 0;
+		if (field + 1 == WORLD_FIELDS && draft->index.column_count == 0)
+			parts = 1;
+		for (uint32_t part = 0; part < parts; part++) {
+			uint32_t c = draft->index.column_count;
+			sy_column *column = &draft->columns[c];
+			*column = (sy_column){ .field = (const char *)world_field(field).data,
+			                       .field_bytes = 1, .kind = SY_KIND_BYTES,
+			                       .extent = sy_prng_below(prng, 200) };
+			if (sy_prng_chance(prng, 40)) {
+				column->kind = SY_KIND_TENSOR;
+				column->dtype = SY_DTYPE_F32;
+				column->shape = (sy_shape){ .rank = 2, .tail = { 1 + sy_prng_below(prng, 4) } };
+				column->extent = 4 * column->shape.tail[0] * sy_prng_below(prng, 20);
+			}
+			for (uint32_t k = 0; k < count; k++) {
+				if (parts == 2 && k % 2 != part)
+					continue;
+				draft->ordinals[c][column->row_count] = k;
+				uint64_t unit = column->kind == SY_KIND_TENSOR ? 4 * column->shape.tail[0] : 1;
+				draft->extents[c][column->row_count] = unit * sy_prng_below(prng, 30);
+				column->row_count++;
+			}
+			if (parts == 2 || sy_prng_chance(prng, 30))
+				column->ordinals = draft->ordinals[c];
+			if (sy_prng_chance(prng, 30))
+				column->extents = draft->extents[c];
+			draft->index.column_count += column->row_count > 0;
 		}
 	}
+	draft_finish(draft);
+}
+
+/* Removes entries of a key accepted before seq; returns how many of them were visible. */
+static inline uint32_t world_kill(struct world *world, uint32_t ns, uint64_t row, uint32_t field,
+                                  uint64_t seq)
+{
+	uint32_t visible = 0;
+	for (uint32_t i = 0; i < world->entry_count;) {
+		const struct world_entry *entry = &world->entries[i];
+		if (entry->ns != ns || entry->row != row || entry->field != field || entry->seq >= seq) {
+			i++;
+			continue;
+		}
+		visible += !entry->pending;
+		world->entries[i] = world->entries[--world->entry_count];
+	}
+	return visible;
+}
+
+static inline uint32_t world_live(const struct world *world, uint64_t id)
+{
+	uint32_t live = 0;
+	for (uint32_t i = 0; i < world->entry_count; i++)
+		live += world->entries[i].id == id;
+	return live;
+}
+
+/* Published blobs with no live entry are gone. */
+static inline void world_drop_dead(struct world *world)
+{
+	for (uint32_t i = 0; i < world->blob_count;) {
+		if (world->blobs[i].pending || world_live(world, world->blobs[i].id) > 0)
+			i++;
+		else
+			world->blobs[i] = world->blobs[--world->blob_count];
+	}
+}
+
+/* Puts a draft into the model as the commit number seq. */
+static inline uint32_t world_apply(struct world *world, const struct draft *draft, uint32_t ns,
+                                   uint64_t id, bool pending)
+{
+	uint32_t visible = 0;
+	uint64_t seq = ++world->seq;
+	for (uint32_t c = 0; c < draft->index.column_count; c++) {
+		const sy_column *column = &draft->columns[c];
+		uint64_t offset = column->base;
+		for (uint32_t k = 0; k < column->row_count; k++) {
+			uint64_t row = draft->rows[column->ordinals != NULL ? column->ordinals[k] : k];
+			uint32_t field = (uint32_t)(column->field[0] - 'a');
+			if (!pending)
+				visible += world_kill(world, ns, row, field, seq);
+			assert_true(world->entry_count < WORLD_ENTRIES_MAX);
+			world->entries[world->entry_count++] = (struct world_entry){
+				.ns = ns, .row = row, .field = field, .id = id, .seq = seq, .offset = offset,
+				.extent = sy_column_extent(column, k), .pending = pending };
+			offset += sy_align_up(sy_column_extent(column, k), 64);
+		}
+	}
+	assert_true(world->blob_count < WORLD_BLOBS_MAX);
+	world->blobs[world->blob_count++] = (struct world_blob){
+		.id = id, .ns = ns, .pending = pending, .nbytes = draft->index.blob_bytes };
+	world_drop_dead(world);
+	return visible;
+}
+
+static inline void world_commit(struct world *world)
+{
+	struct draft draft;
+	world_draft(world, &draft);
+	uint32_t ns = 1 + (uint32_t)sy_prng_below(&world->prng, WORLD_SPACES);
+	bool pending = sy_prng_chance(&world->prng, 30);
+	uint64_t id = ++world->next_id, overwritten = 0;
+	uint32_t blob = draft_commit(world->core, &draft, ns, id, pending, &overwritten);
+	if (blob == 0)
+		return;
+	assert_int_equal(overwritten, world_apply(world, &draft, ns, id, pending));
+	for (uint32_t i = 0; i < world->blob_count; i++) {
+		if (world->blobs[i].id == id)
+			world->blobs[i].index = blob;
+	}
+}
+
+/* A pending blob's file is written, or its write fails. */
+static inline void world_finish(struct world *world, uint32_t at)
+{
+	struct world_blob blob = world->blobs[at];
+	bool fails = world_live(world, blob.id) == 0 || sy_prng_chance(&world->prng, 30);
+	sy_blob_move(world->core, blob.index, fails ? SY_BLOB_FREE : SY_BLOB_ON_SSD);
+	if (!fails)
+		sy_entry_show_all(world->core, blob.index, 1);
+	world->blobs[at].pending = false;
+	for (uint32_t i = 0; i < world->entry_count;) {
+		struct world_entry *entry = &world->entries[i];
+		if (entry->id != blob.id) {
+			i++;
+		} else if (fails) {
+			*entry = world->entries[--world->entry_count];
+		} else if (!entry->pending) {
+			i++;
+		} else {
+			entry->pending = false;
+			struct world_entry shown = *entry;
+			world_kill(world, shown.ns, shown.row, shown.field, shown.seq);
+			i = 0; /* the array has moved */
+		}
+	}
+	world_drop_dead(world);
+}
+
+/* A release of some rows, all fields. */
+static inline void world_release(struct world *world)
+{
+	uint32_t ns = 1 + (uint32_t)sy_prng_below(&world->prng, WORLD_SPACES);
+	uint64_t row = world_row((uint32_t)sy_prng_below(&world->prng, WORLD_ROWS));
+	uint32_t next;
+	for (uint32_t i = sy_entry_row_first(world->core, ns, row); i != 0; i = next) {
+		next = sy_entry_row_next(world->core, i);
+		sy_entry_kill(world->core, i, 1);
+	}
+	for (uint32_t field = 0; field < WORLD_FIELDS; field++)
+		world_kill(world, ns, row, field, UINT64_MAX);
+	world_drop_dead(world);
+}
+
+/* A release of one key, by the chain of the key. */
+static inline void world_release_key(struct world *world)
+{
+	uint32_t ns = 1 + (uint32_t)sy_prng_below(&world->prng, WORLD_SPACES);
+	uint64_t row = world_row((uint32_t)sy_prng_below(&world->prng, WORLD_ROWS));
+	uint32_t k = (uint32_t)sy_prng_below(&world->prng, WORLD_FIELDS), next;
+	uint32_t field = sy_name_find(world->core, &world->core->tables.fields, world_field(k));
+	if (field == 0)
+		return;
+	for (uint32_t i = sy_entry_key_first(world->core, ns, row, field); i != 0; i = next) {
+		next = sy_entry_key_next(world->core, i);
+		sy_entry_kill(world->core, i, 1);
+	}
+	world_kill(world, ns, row, k, UINT64_MAX);
+	world_drop_dead(world);
+}
+
+static inline void world_step(struct world *world)
+{
+	uint32_t what = (uint32_t)sy_prng_below(&world->prng, 100);
+	if (what < 50) {
+		world_commit(world);
+	} else if (what < 65) {
+		world_release(world);
+	} else if (what < 80) {
+		world_release_key(world);
+	} else if (world->blob_count > 0) {
+		uint32_t at = (uint32_t)sy_prng_below(&world->prng, world->blob_count);
+		if (world->blobs[at].pending)
+			world_finish(world, at);
+	}
+}
+
+static inline uint64_t blob_number(const struct sy_blob *blob)
+{
+	return sy_load_u64(blob->id.bytes);
+}
+
+/* The key is found exactly where the model has it. */
+static inline void world_check_key(struct world *world, uint32_t ns, uint64_t row, uint32_t k)
+{
+	struct sy_core *core = world->core;
+	const struct world_entry *visible = NULL;
+	uint32_t linked = 0;
+	for (uint32_t i = 0; i < world->entry_count; i++) {
+		const struct world_entry *entry = &world->entries[i];
+		if (entry->ns != ns || entry->row != row || entry->field != k)
+			continue;
+		linked++;
+		if (!entry->pending)
+			visible = entry;
+	}
+	uint32_t field = sy_name_find(core, &core->tables.fields, world_field(k));
+	if (field == 0) {
+		assert_int_equal(linked, 0);
+		return;
+	}
+	sy_entry_prefetch(core, ns, row, field);
+	uint32_t found = sy_entry_find(core, ns, row, field);
+	assert_int_equal(found != 0, visible != NULL);
+	if (visible != NULL) {
+		const struct sy_entry *entry = sy_entry_at(core, found);
+		assert_int_equal(blob_number(sy_blob_at(core, entry->blob)), visible->id);
+		assert_int_equal((uint64_t)entry->offset64 * 64, visible->offset);
+		assert_int_equal(sy_entry_bytes(core, entry), visible->extent);
+	}
+	for (uint32_t i = sy_entry_key_first(core, ns, row, field); i != 0;
+	     i = sy_entry_key_next(core, i))
+		linked--;
+	assert_int_equal(linked, 0);
+}
+
+/* Blobs that the model does not know: reserved ones, and what is held after its last entry. */
+static inline uint32_t world_extra(struct sy_core *core)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 1; i <= core->tables.blobs.touched; i++) {
+		uint8_t state = sy_blob_at(core, i)->state;
+		count += state == SY_BLOB_ALLOCATED || state == SY_BLOB_RETIRED
+			|| state == SY_BLOB_RELEASED || state == SY_BLOB_QUARANTINED;
+	}
+	return count;
+}
+
+static inline void world_check(struct world *world)
+{
+	struct sy_core *core = world->core;
+	uint32_t rows = 0;
+	for (uint32_t ns = 1; ns <= WORLD_SPACES; ns++) {
+		for (uint32_t r = 0; r < WORLD_ROWS; r++) {
+			uint32_t linked = 0;
+			for (uint32_t i = 0; i < world->entry_count; i++)
+				linked += world->entries[i].ns == ns && world->entries[i].row == world_row(r);
+			rows += linked > 0;
+			for (uint32_t i = sy_entry_row_first(core, ns, world_row(r)); i != 0;
+			     i = sy_entry_row_next(core, i))
+				linked--;
+			assert_int_equal(linked, 0);
+			for (uint32_t k = 0; k < WORLD_FIELDS; k++)
+				world_check_key(world, ns, world_row(r), k);
+		}
+	}
+	assert_int_equal(core->tables.row_count, rows);
+	for (uint32_t i = 0; i < world->blob_count; i++) {
+		sy_blob_id id = {{0}};
+		memcpy(id.bytes, &world->blobs[i].id, 8);
+		uint32_t blob = sy_blob_find(core, world->blobs[i].ns, id);
+		assert_int_not_equal(blob, 0);
+		const struct sy_blob *found = sy_blob_at(core, blob);
+		assert_int_equal(found->live_count, world_live(world, world->blobs[i].id));
+		assert_int_equal(found->nbytes, world->blobs[i].nbytes);
+	}
+	assert_int_equal(core->tables.blobs.used - world_extra(core), world->blob_count);
 }
 
 #endif

@@ -167,7 +167,7 @@ static void test_replaced_local(void **state)
 	notify_one(d, &c, SY_NOTICE_ABORT, name_of(&old, 2, 1), false);
 	assert_int_equal(stats(d).sessions, 2);
 	notify_one(d, &c, SY_NOTICE_DRAINED, name_of(&old, 3, 1), false);
-	/* It owns nothing, and its client has another: a client that connects for ever takes no room. */
+	/* It owns nothing, and its client has another: connecting for ever takes no room. */
 	assert_int_equal(stats(d).sessions, 1);
 	for (int i = 0; i < 100; i++)
 		hello(d, &c);

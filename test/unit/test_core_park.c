@@ -253,6 +253,13 @@ static void test_queue_full(void **state)
 	struct sy_event e = alloc_event(&s.a, 3, 1, 300, 2 * BLOB_ROOM, 1);
 	step(d, &e);
 	assert_busy(d, SY_BUSY_QUEUE_FULL);
+	/* Nor where the shell has no room for the message. */
+	notify_one(d, &s.a, SY_NOTICE_ABORT, name_of(&s.a, 2, 1), false);
+	e = alloc_event(&s.a, 3, 2, 300, 2 * BLOB_ROOM, 1);
+	e.request.message = 0;
+	step(d, &e);
+	assert_busy(d, SY_BUSY_QUEUE_FULL);
+	assert_int_equal(stats(d).parked, 1);
 	driver_close(d);
 }
 

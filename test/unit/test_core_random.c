@@ -1,6 +1,6 @@
 /* Random events, resends and ends against the core, audited after each step and watched from
- * outside (core_world.h); when all clients are gone nothing is left. */
-#include "core_world.h"
+ * outside (core_watch.h); when all clients are gone nothing is left. */
+#include "core_watch.h"
 
 static void run_redo(struct world *w)
 {
