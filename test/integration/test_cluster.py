@@ -1,5 +1,6 @@
 """up, down, status: clusters of real processes, started, watched, hurt and ended."""
 
+import contextlib
 import json
 import os
 import re
@@ -220,8 +221,9 @@ class TestLife(ClusterCase):
             self.assertIn(target, ("/dev/null", os.path.realpath(self.run_dir) + "/slabyard.log"))
 
     def test_stopped_at_any_instant_of_its_start(self):
+        slab_bytes = (8 << 20) + 4096 * (os.getpid() % 1000)  # whose slab one is, its size tells
         for delay in range(4):
-            command = [SLABYARD, "up", "--units", "4", "--slab-bytes", "8MiB"]
+            command = [SLABYARD, "up", "--units", "4", "--slab-bytes", str(slab_bytes)]
             with subprocess.Popen(
                 [*command, "--run-dir", self.run_dir],
                 stdout=subprocess.DEVNULL,
@@ -235,11 +237,15 @@ class TestLife(ClusterCase):
                 _, err = process.communicate(timeout=PATIENCE_S)
             self.assertIn(process.returncode, (0, 1, -signal.SIGTERM), err)
             if process.returncode == -signal.SIGTERM:  # before it had taken signals over
-                self.slabyard_any("down", "--run-dir", self.run_dir)
+                subprocess.run(
+                    [SLABYARD, "down", "--run-dir", self.run_dir],
+                    capture_output=True,
+                    timeout=PATIENCE_S,
+                )
             self.assert_nothing_is_left()
-
-    def slabyard_any(self, *words):
-        subprocess.run([SLABYARD, *words], capture_output=True, timeout=PATIENCE_S)
+            for entry in os.scandir(SHM):
+                with contextlib.suppress(FileNotFoundError):
+                    self.assertNotEqual(entry.stat().st_size, slab_bytes, entry.name)
 
 
 class TestRefusals(ClusterCase):
