@@ -221,7 +221,10 @@ void sy_core_step(struct sy_core *core, const struct sy_event *event, uint64_t n
 	ret_effects->again = false;
 	run_event(&step, event);
 	sy_session_walk(&step, WALK_BUDGET);
-	if (!SY_MUTANT(21) || event->kind == SY_EVENT_CONTINUE)
+	/* The names and shapes of a scan's answer lie in the arena until the shell has sent it: no
+	 * release goes on in this step, which could give them back. */
+	bool lent = event->kind == SY_EVENT_REQUEST && event->request.op == SY_OP_SCAN;
+	if (!lent && (!SY_MUTANT(21) || event->kind == SY_EVENT_CONTINUE))
 		sy_jobs_run(&step);
 	bool held_up = !sy_park_run(&step);
 	sy_park_drop(&step);
