@@ -26,7 +26,7 @@ enum sy_session_state {
 	SY_SESSION_FREE = 0,
 	SY_SESSION_LIVE,
 	SY_SESSION_ENDING, /* a cursor walks its reservations and pins */
-	SY_SESSION_ENDED,  /* still owns pins or retired regions, or its process lives: notices count */
+	SY_SESSION_ENDED,  /* still owns pins or regions, or its process lives: notices count */
 };
 
 /* What the cursor of an ENDING session does with each thing it holds. */

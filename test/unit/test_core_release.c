@@ -153,10 +153,15 @@ static void test_row_of_many_fields(void **state)
 		e.request.release.all_fields = false;
 		e.request.release.fields = fields;
 		e.request.release.field_count = FIELDS;
+		uint64_t before = stats(d).entries;
 		step(d, &e);
-		for (int k = 0; k < 20 && count_effects(d, SY_EFFECT_REPLY) == 0; k++)
+		for (int k = 0; k < 20 && count_effects(d, SY_EFFECT_REPLY) == 0; k++) {
+			/* Between steps a row is whole. */
+			assert_int_equal(stats(d).entries, before);
 			step_kind(d, SY_EVENT_CONTINUE);
+		}
 		assert_int_equal(answer(d).count, FIELDS);
+		assert_int_equal(stats(d).entries, before - FIELDS);
 	}
 	assert_int_equal(stats(d).entries, FIELDS * (PUTS - 2));
 	release(d, &c, 1, 100, 5, 1);
