@@ -14,10 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "daemon.h"
 #include "dir_client.h"
 #include "dir_server.h"
-#include "clock.h"
+#include "runfiles.h"
 
 enum { WAIT_MS = 20000 };
 
@@ -228,6 +229,20 @@ static void remove_dir(const char *path)
 	rmdir(path);
 }
 
+/* A unit that was killed leaves its slab to its successor; here nobody comes. */
+static void remove_slabs(const struct cluster *cluster)
+{
+	struct sy_run_dir dir;
+	struct sy_run_unit unit;
+
+	if (sy_run_dir_open(cluster->run_dir, false, &dir, NULL) != SY_OK)
+		return;
+	for (uint32_t u = 0; u < cluster->unit_count; u++) {
+		if (cluster->units[u] == 0 && sy_run_unit_init(&dir, u, &unit, NULL) == SY_OK)
+			sy_run_unit_done(&unit);
+	}
+}
+
 void cluster_stop(struct cluster *cluster)
 {
 	bool clean = true;
@@ -242,6 +257,7 @@ void cluster_stop(struct cluster *cluster)
 	}
 	close(cluster->server_pipe);
 	clean = wait_for(cluster->server) == 0 && clean;
+	remove_slabs(cluster);
 	remove_dir(cluster->run_dir);
 	if (!clean) {
 		fprintf(stderr, "cluster: a process did not end cleanly\n");
