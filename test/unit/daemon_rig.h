@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -89,6 +90,7 @@ static inline bool start_unit(struct rig *rig, pid_t *ret_pid, int *ret_status)
 	pid_t child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that crashes leaves no unit behind */
 		int log = open(rig->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 		if (log < 0 || dup2(log, STDERR_FILENO) < 0)
 			_exit(9);
