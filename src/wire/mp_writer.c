@@ -51,12 +51,8 @@ void sy_mp_write_map(struct sy_buf *buf, uint32_t pairs)
 
 uint8_t *sy_mp_write_bin_room(struct sy_buf *buf, size_t bytes)
 {
-	if (bytes > SY_BUF_MAX_BYTES) { /* the head's length has 32 bits */
-		buf->failed = true;
-		return NULL;
-	}
 	msgpack_packer packer = packer_to(buf);
-	msgpack_pack_bin(&packer, bytes);
+	msgpack_pack_bin(&packer, bytes); /* of 32 bits; a longer one does not fit buf either */
 	return sy_buf_extend(buf, bytes);
 }
 
@@ -69,10 +65,6 @@ void sy_mp_write_bin(struct sy_buf *buf, const void *data, size_t bytes)
 
 void sy_mp_write_str(struct sy_buf *buf, const void *text, size_t bytes)
 {
-	if (bytes > SY_BUF_MAX_BYTES) {
-		buf->failed = true;
-		return;
-	}
 	msgpack_packer packer = packer_to(buf);
 	msgpack_pack_str(&packer, bytes);
 	sy_buf_append(buf, text, bytes);

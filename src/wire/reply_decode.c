@@ -77,8 +77,6 @@ static void read_scan_entry(struct sy_mp_reader *reader, struct sy_scan_entry *e
 	struct sy_span shape = sy_mp_read_bin(reader, SY_SHAPE_MAX_BYTES);
 	if (!sy_shape_load(&shape, &entry->shape) || shape.bytes > 0)
 		sy_mp_fail(reader, "holds a shape that cannot be read");
-	if (reader->fault != NULL)
-		return;
 	if (sy_name_fault(entry->field.data, entry->field.bytes) != NULL)
 		sy_mp_fail(reader, "holds a field that is no valid name");
 	const char *fault =
@@ -124,8 +122,6 @@ static void read_stats(struct sy_mp_reader *reader, struct sy_reply *reply)
 	uint32_t pairs = sy_mp_read_map(reader, STATS_MAX);
 	for (uint32_t i = 0; reader->fault == NULL && i < pairs; i++) {
 		struct sy_span name = sy_mp_read_str(reader, NAME_MAX_BYTES);
-		if (reader->fault != NULL)
-			return;
 		if (text_is(name, "state")) {
 			reply->stats.state = read_state(reader);
 			continue;
@@ -233,8 +229,6 @@ static void read_error(struct sy_mp_reader *reader, struct sy_reply *reply)
 	uint32_t pairs = sy_mp_read_map(reader, ERROR_PARTS_MAX);
 	for (uint32_t i = 0; reader->fault == NULL && i < pairs; i++) {
 		struct sy_span name = sy_mp_read_str(reader, NAME_MAX_BYTES);
-		if (reader->fault != NULL)
-			return;
 		if (text_is(name, "kind"))
 			outcome->fault = read_named(reader, sy_fault_name, FAULT_COUNT);
 		else if (text_is(name, "msg"))

@@ -32,7 +32,7 @@ static const struct sy_span *read_fields(struct sy_mp_reader *reader, struct sy_
 	struct sy_span *fields = sy_wire_take(reader, scratch, count, sizeof *fields);
 	for (uint32_t i = 0; reader->fault == NULL && i < count; i++) {
 		fields[i] = sy_mp_read_str(reader, SY_FIELD_MAX_BYTES);
-		if (reader->fault == NULL && sy_name_fault(fields[i].data, fields[i].bytes) != NULL)
+		if (sy_name_fault(fields[i].data, fields[i].bytes) != NULL)
 			sy_mp_fail(reader, "holds a field that is no valid name");
 	}
 	*ret_count = count;

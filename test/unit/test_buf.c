@@ -7,6 +7,17 @@
 #include "prng.h"
 #include "scratch.h"
 
+/* The linker sends every call of realloc here, so that memory runs short when a test says so. */
+void *__real_realloc(void *data, size_t bytes);
+void *__wrap_realloc(void *data, size_t bytes);
+
+static bool memory_short;
+
+void *__wrap_realloc(void *data, size_t bytes)
+{
+	return memory_short ? NULL : __real_realloc(data, bytes);
+}
+
 static void test_appends_keep_order_and_content(void **state)
 {
 	(void)state;
@@ -88,6 +99,28 @@ static void test_the_limit(void **state)
 	sy_buf_free(&buf);
 }
 
+static void test_memory_that_runs_short(void **state)
+{
+	(void)state;
+	struct sy_buf buf = {0};
+	memory_short = true;
+	assert_null(sy_buf_extend(&buf, 1));
+	assert_true(buf.failed);
+	memory_short = false;
+	assert_null(sy_buf_extend(&buf, 1)); /* what was lost stays lost */
+	sy_buf_reset(&buf);
+	sy_buf_append(&buf, "abc", 3);
+	memory_short = true;
+	sy_buf_append(&buf, "def", 3); /* fits what is there */
+	assert_false(buf.failed);
+	assert_null(sy_buf_extend(&buf, buf.capacity));
+	assert_true(buf.failed);
+	assert_int_equal(buf.bytes, 6);
+	assert_memory_equal(buf.data, "abcdef", 6);
+	memory_short = false;
+	sy_buf_free(&buf);
+}
+
 static void test_scratch_is_aligned_and_bounded(void **state)
 {
 	(void)state;
@@ -126,6 +159,7 @@ int main(void)
 		cmocka_unit_test(test_reset_keeps_the_memory),
 		cmocka_unit_test(test_nothing_appended_is_not_a_failure),
 		cmocka_unit_test(test_the_limit),
+		cmocka_unit_test(test_memory_that_runs_short),
 		cmocka_unit_test(test_scratch_is_aligned_and_bounded),
 		cmocka_unit_test(test_scratch_of_odd_size_and_of_none),
 	};

@@ -338,6 +338,28 @@ static void test_the_largest_scan_fits(void **state)
 	assert_reply_survives(&reply, SY_OP_SCAN);
 }
 
+/* A reply whose inline bytes pass their limit so far that it would not be read is not made. */
+static void test_a_reply_over_the_limit_is_not_made(void **state)
+{
+	(void)state;
+	struct sy_reply reply = {.outcome = {.op = SY_OP_RESOLVE_KEYS}, .resolved = drawn_resolved()};
+	struct sy_buf buf = {0};
+	sy_reply_encode(&reply, SY_OP_RESOLVE_KEYS, &buf);
+	size_t room = SY_MESSAGE_MAX_BYTES - buf.bytes - 3; /* the head grows from 2 bytes to 5 */
+	uint8_t *bytes = calloc(1, room + 1);
+	assert_non_null(bytes);
+	for (size_t over = 0; over < 2; over++) {
+		reply.inline_bytes = (struct sy_span){bytes, room + over};
+		sy_buf_reset(&buf);
+		sy_buf_append(&buf, "before", 6); /* what stood in buf does not count */
+		sy_reply_encode(&reply, SY_OP_RESOLVE_KEYS, &buf);
+		assert_int_equal(buf.bytes, 6 + SY_MESSAGE_MAX_BYTES + over);
+		assert_int_equal(buf.failed, over == 1);
+	}
+	free(bytes);
+	sy_buf_free(&buf);
+}
+
 /* Stats of a newer unit hold names that an older client skips, whatever their values. */
 static void test_stats_may_grow(void **state)
 {
@@ -414,6 +436,7 @@ int main(void)
 		cmocka_unit_test(test_the_other_largest_requests_fit),
 		cmocka_unit_test(test_the_largest_resolve_reply_fits),
 		cmocka_unit_test(test_the_largest_scan_fits),
+		cmocka_unit_test(test_a_reply_over_the_limit_is_not_made),
 		cmocka_unit_test(test_stats_may_grow),
 		cmocka_unit_test(test_a_hello_of_another_version_is_read_as_far_as_that),
 	};

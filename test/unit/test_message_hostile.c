@@ -522,6 +522,30 @@ static void test_the_length_of_a_message(void **state)
 	}
 }
 
+/* The same of a reply: the name of a stat that nobody knows fills it up. */
+static void test_the_length_of_a_reply(void **state)
+{
+	(void)state;
+	for (int over = 0; over < 2; over++) {
+		struct sy_buf buf = {0};
+		uint8_t id[SY_REQUEST_ID_BYTES] = {7};
+		sy_mp_write_array(&buf, 5);
+		sy_mp_write_bin(&buf, id, sizeof id);
+		sy_mp_write_bool(&buf, true);
+		sy_mp_write_map(&buf, 1);
+		sy_mp_write_text(&buf, "x");
+		size_t value_bytes = SY_MESSAGE_MAX_BYTES - buf.bytes - 5 - 2 + (size_t)over;
+		uint8_t *value = sy_mp_write_bin_room(&buf, value_bytes);
+		memset(value, 0, value_bytes);
+		sy_mp_write_uint(&buf, 0);
+		sy_mp_write_uint(&buf, 0);
+		assert_int_equal(buf.bytes, SY_MESSAGE_MAX_BYTES + over);
+		assert_int_equal(reply_try(buf.data, buf.bytes, SY_OP_STATS, 0),
+		                 over == 0 ? SY_OK : SY_E_PROTOCOL);
+		sy_buf_free(&buf);
+	}
+}
+
 static void test_too_little_scratch_is_a_refusal(void **state)
 {
 	(void)state;
@@ -553,6 +577,7 @@ int main(void)
 		cmocka_unit_test(test_each_check_of_a_request),
 		cmocka_unit_test(test_each_check_of_the_frame),
 		cmocka_unit_test(test_the_length_of_a_message),
+		cmocka_unit_test(test_the_length_of_a_reply),
 		cmocka_unit_test(test_too_little_scratch_is_a_refusal),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -263,6 +263,48 @@ static void test_every_code_cut_off(void **state)
 	}
 }
 
+enum { AS_UINT, AS_BOOL, AS_BIN, AS_STR, AS_ARRAY, AS_MAP, AS_NONE };
+
+/* What msgpack's specification says of a code that zeros follow. */
+static int type_of(unsigned code)
+{
+	if (code < 0x80 || (code >= 0xcc && code <= 0xd3))
+		return AS_UINT;
+	if (code < 0x90 || code == 0xde || code == 0xdf)
+		return AS_MAP;
+	if (code < 0xa0 || code == 0xdc || code == 0xdd)
+		return AS_ARRAY;
+	if (code < 0xc0 || (code >= 0xd9 && code <= 0xdb))
+		return AS_STR;
+	if (code == 0xc2 || code == 0xc3)
+		return AS_BOOL;
+	return code >= 0xc4 && code <= 0xc6 ? AS_BIN : AS_NONE;
+}
+
+static void test_every_code_is_read_as_what_it_is_only(void **state)
+{
+	(void)state;
+	uint8_t bytes[64] = {0};
+	for (unsigned code = 0; code < 256; code++) {
+		bytes[0] = (uint8_t)code;
+		for (int as = AS_UINT; as < AS_NONE; as++) {
+			struct sy_mp_reader reader = sy_mp_reader_init(bytes, sizeof bytes);
+			switch (as) {
+			case AS_UINT: sy_mp_read_u64(&reader); break;
+			case AS_BOOL: sy_mp_read_bool(&reader); break;
+			case AS_BIN: sy_mp_read_bin(&reader, SIZE_MAX); break;
+			case AS_STR: sy_mp_read_str(&reader, SIZE_MAX); break;
+			case AS_ARRAY: sy_mp_read_array(&reader, UINT32_MAX); break;
+			default: sy_mp_read_map(&reader, UINT32_MAX); break;
+			}
+			assert_int_equal(reader.fault == NULL, as == type_of(code));
+		}
+		struct sy_mp_reader reader = sy_mp_reader_init(bytes, sizeof bytes);
+		assert_int_equal(sy_mp_read_nil(&reader), code == 0xc0);
+		assert_int_equal(reader.at - bytes, code == 0xc0);
+	}
+}
+
 /* After a fault all reads give nothing, and the first fault is the one that is told. */
 static void test_a_fault_sticks(void **state)
 {
@@ -308,6 +350,7 @@ int main(void)
 		cmocka_unit_test(test_skip_passes_every_type),
 		cmocka_unit_test(test_skip_has_a_depth),
 		cmocka_unit_test(test_every_code_cut_off),
+		cmocka_unit_test(test_every_code_is_read_as_what_it_is_only),
 		cmocka_unit_test(test_a_fault_sticks),
 		cmocka_unit_test(test_nothing_to_read),
 	};

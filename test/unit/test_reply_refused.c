@@ -259,6 +259,8 @@ static void test_each_check_of_an_error(void **state)
 	        'o', 'k');
 	REFUSED(false, SY_OP_ALLOC, 0, "word that is not known", 0x81, 0xa4, 'k', 'i', 'n', 'd', 0xa3,
 	        'B', 'u', 's');
+	REFUSED(false, SY_OP_ALLOC, 0, "word that is not known", 0x81, 0xa4, 'k', 'i', 'n', 'd', 0xa7,
+	        'u', 'n', 'k', 'n', 'o', 'w', 'n');
 	REFUSED(false, SY_OP_ALLOC, 0, "word that is not known", 0x82, 0xa4, 'k', 'i', 'n', 'd', 0xa4,
 	        'B', 'u', 's', 'y', 0xa6, 'r', 'e', 'a', 's', 'o', 'n', 0xa1, 'x');
 	REFUSED(false, SY_OP_ALLOC, 0, "out of range", 0x82, 0xa4, 'k', 'i', 'n', 'd', 0xa4, 'B', 'u',
