@@ -87,8 +87,8 @@ void check_i1_grant(struct sim_life *life, uint64_t generation)
 	}
 	for (uint32_t i = 0; i < SIM_STRAYS_MAX; i++) {
 		const struct sim_stray *stray = &sim->strays[i];
-		if (!stray->used || stray->life != life || stray->done_bytes == stray->put->nbytes ||
-		    sim->true_ns >= stray->stop_ns)
+		if (!stray->used || stray->life != life || stray->landed ||
+		    stray->done_bytes == stray->put->nbytes || sim->true_ns >= stray->stop_ns)
 			continue;
 		if (overlap(stray->offset, stray->put->nbytes, grant->offset, grant->nbytes))
 			sim_fail(sim, 1, "u%u granted %lu+%lu (generation %lu) while a write of put %lu may "

@@ -53,3 +53,28 @@ void check_i2_rows(struct sim_life *life, const struct sim_request *request,
 		}
 	}
 }
+
+/* A client's answer, row by row: each key as the unit gave it in the one resolve, or all of them
+ * otherwise. Keys of a row are told apart by the generation of what was found. */
+void check_i2_answer(struct sim_client *client, const struct sim_task *task,
+                     const struct sim_request *request)
+{
+	const struct sy_resolve_args *args = &task->op.resolve;
+	const struct sy_resolved *resolved = &task->op.reply.resolved;
+	bool same[SIM_ROWS_MAX] = {0}, other[SIM_ROWS_MAX] = {0};
+	for (uint64_t k = 0; k < request->key_count; k++) {
+		uint64_t at = args->field_of != NULL ? k : k / args->field_count;
+		uint32_t row = sim_row_at(client->sim, task->slot, args->rows[at]);
+		if (row >= SIM_ROWS_MAX || resolved->found[k] == SY_FOUND_ABSENT)
+			continue;
+		if (resolved->generation[k] == request->seen[k].generation)
+			same[row] = true;
+		else
+			other[row] = true;
+	}
+	for (uint32_t row = 0; row < SIM_ROWS_MAX; row++) {
+		if (same[row] && other[row])
+			sim_fail(client->sim, 2, "c%u/u%u answers row position %u from two of its states",
+			         client->index, task->slot, row);
+	}
+}

@@ -219,6 +219,7 @@ void check_resolved(struct sim_client *client, struct sim_task *task)
 	}
 	if (r->ran_ns < task->begun_ns)
 		sim_fail(sim, 4, "c%u took an answer older than its question", client->index);
+	check_i2_answer(client, task, r);
 	for (uint32_t k = 0; k < r->key_count; k++) {
 		const struct sim_range_seen *seen = &r->seen[k];
 		const struct sy_resolved *resolved = &reply->resolved;
@@ -229,7 +230,8 @@ void check_resolved(struct sim_client *client, struct sim_task *task)
 		}
 		if (absent)
 			continue;
-		if (!described_right(resolved, k, seen->value))
+		if (!described_right(resolved, k, seen->value) ||
+		    resolved->generation[k] != seen->generation)
 			sim_fail(sim, 3, "c%u got put %lu wrongly described", client->index,
 			         seen->put->number);
 		else if (!seen->inlined)

@@ -1,6 +1,11 @@
 /* Makes up operations: which keys, which values, again or anew. */
 #include "sim.h"
 
+static bool wide(struct sim *sim)
+{
+	return sim_draw(sim, 100) < sim->config.wide_percent;
+}
+
 static uint32_t some(struct sim *sim, uint32_t at_most)
 {
 	return 1 + (uint32_t)sim_draw(sim, at_most);
@@ -10,10 +15,11 @@ static uint32_t some(struct sim *sim, uint32_t at_most)
 static uint32_t draw_rows(struct sim *sim, struct sim_task *task, uint32_t at_most)
 {
 	uint32_t rows = sim->config.rows, count = 0;
-	uint32_t want = some(sim, at_most < rows ? at_most : rows);
+	bool all = wide(sim);
+	uint32_t want = all ? rows : some(sim, at_most < rows ? at_most : rows);
 	uint32_t first = (uint32_t)sim_draw(sim, rows);
 	for (uint32_t i = 0; i < rows && count < want; i++) {
-		if (sim_draw(sim, 4) != 0)
+		if (all || sim_draw(sim, 4) != 0)
 			task->rows[count++] = sim_row(sim, task->slot, (first + i) % rows);
 	}
 	return count;
@@ -21,7 +27,7 @@ static uint32_t draw_rows(struct sim *sim, struct sim_task *task, uint32_t at_mo
 
 static uint32_t draw_fields(struct sim *sim, struct sim_task *task)
 {
-	uint32_t count = some(sim, sim->config.fields);
+	uint32_t count = wide(sim) ? sim->config.fields : some(sim, sim->config.fields);
 	uint32_t first = (uint32_t)sim_draw(sim, sim->config.fields);
 	for (uint32_t i = 0; i < count; i++)
 		task->fields[i] = sim_field((first + i) % sim->config.fields);
@@ -38,7 +44,9 @@ static bool ask_put(struct sim_client *client, struct sim_task *task, bool small
 	bool eager = small && task->put->nbytes <= sim->config.params.eager_max_bytes + 64;
 	if (!eager && sim_strikes(sim, SIM_FAULT_SCRIBBLE)) {
 		task->put->scribbled = true;
-		task->put->image[sim_draw(sim, 100)] ^= 0x40;
+		task->put->miscounted = sim_draw(sim, 4) == 0;
+		if (!task->put->miscounted) /* the blob's id, or anything of the index */
+			task->put->image[sim_draw(sim, 4) == 0 ? 50 : sim_draw(sim, 100)] ^= 0x40;
 	}
 	op->kind = eager ? SY_OP_KIND_PUT_INLINE : SY_OP_KIND_PUT;
 	return true;
@@ -51,7 +59,8 @@ static void fill_put(struct sim_task *task)
 	const struct sim_put *put = task->put;
 	if (op->kind == SY_OP_KIND_PUT) {
 		op->put = (struct sy_alloc_args){
-			.blob_id = put->id, .nbytes = put->nbytes, .entry_count = put->value_count};
+			.blob_id = put->id, .nbytes = put->asked_bytes,
+			.entry_count = put->value_count + put->miscounted};
 	} else {
 		op->put_inline = (struct sy_put_inline_args){
 			.blob_id = put->id, .blob = {put->image, put->nbytes}};
@@ -63,11 +72,13 @@ static bool ask_again(struct sim_client *client, struct sim_task *task)
 {
 	const struct sim_put *put = task->put;
 	struct sy_machine_op *op = &task->op;
-	(void)client;
 	if (put == NULL || put->slot != task->slot)
 		return false;
 	if (put->told == SIM_TOLD_FAILED && !put->scribbled)
 		return true;
+	if (put->told == SIM_TOLD_UNKNOWN && !put->scribbled && op->kind == SY_OP_KIND_PUT &&
+	    sim_draw(client->sim, 3) == 0)
+		return true; /* a caller of the store may do so: in another call, knowing nothing */
 	if (put->told != SIM_TOLD_UNKNOWN || op->kind == SY_OP_KIND_PUT_INLINE ||
 	    put->generation == 0)
 		return false;
@@ -75,6 +86,23 @@ static bool ask_again(struct sim_client *client, struct sim_task *task)
 	op->commit.blob_id = put->id;
 	op->commit.generation = put->generation;
 	op->commit.incarnation = put->incarnation;
+	return true;
+}
+
+/* A client that has lost its way: it commits what another task is just writing, under a generation
+ * that was another's. */
+static bool ask_stale(struct sim_client *client, struct sim_task *task)
+{
+	struct sim *sim = client->sim;
+	const struct sim_task *other = &client->tasks[sim_draw(sim, sim->config.tasks)];
+	if (other->state != SIM_TASK_WRITING || other->slot != task->slot || other == task ||
+	    !sim_strikes(sim, SIM_FAULT_STALE))
+		return false;
+	task->put = NULL;
+	task->op.kind = SY_OP_KIND_COMMIT;
+	task->op.commit.blob_id = other->put->id;
+	task->op.commit.generation = other->op.outcome.generation - 1 - sim_draw(sim, 3);
+	task->op.commit.incarnation = other->op.incarnation;
 	return true;
 }
 
@@ -163,6 +191,8 @@ bool sim_ask(struct sim_client *client, struct sim_task *task, uint32_t slot)
 	for (; at >= weights[kind]; kind++)
 		at -= weights[kind];
 	task->slot = slot;
+	if (ask_stale(client, task))
+		return true;
 	bool asked;
 	if (kind == 0) {
 		if (!ask_again(client, task))

@@ -18,6 +18,8 @@ void check_i2_accepted(struct sim_life *life, const struct sim_put *put, uint64_
 /* Keys k and on of a resolve's answer, as the shadow has them. */
 void check_i2_rows(struct sim_life *life, const struct sim_request *request,
                    const struct sy_request *wire, uint32_t space);
+void check_i2_answer(struct sim_client *client, const struct sim_task *task,
+                     const struct sim_request *request); /* as its client got it */
 
 /* I3: right bytes, or a typed error. */
 void check_i3_accepted(struct sim_life *life, const struct sim_put *put, uint64_t generation);

@@ -183,6 +183,17 @@ static void send_message(struct sim_client *client, uint32_t slot,
 	sim_net_to_unit(sim, &client->links[slot], slot, effect->message, effect->bytes);
 }
 
+/* A request that was answered Busy did nothing: the next one may go out in another session. */
+static void forget_refused(struct sim_client *client, uint32_t slot)
+{
+	for (uint32_t i = 0; i < client->sim->config.tasks; i++) {
+		struct sim_task *task = &client->tasks[i];
+		if (task->state == SIM_TASK_RUNNING && task->slot == slot &&
+		    task->op.stage == SY_OP_STAGE_BACKOFF)
+			task->mutating_session = 0;
+	}
+}
+
 void sim_link_pump(struct sim_client *client, uint32_t slot)
 {
 	struct sim_link *link = &client->links[slot];
@@ -207,6 +218,7 @@ void sim_link_pump(struct sim_client *client, uint32_t slot)
 			break;
 		}
 	}
+	forget_refused(client, slot);
 	arm(client, slot);
 }
 
@@ -260,7 +272,7 @@ void sim_client_close(struct sim_client *client)
 		sim_link_pump(client, slot);
 	}
 	for (uint32_t i = 0; i < client->sim->config.tasks; i++)
-		sim_task_later(client, &client->tasks[i], sim_wait(client->sim, 100 * SIM_MS));
+		sim_task_later(client, &client->tasks[i], sim_wait(client->sim, 10 * SIM_MS));
 }
 
 /* A closing client leaves once no task has anything under way. Whether all notices were

@@ -40,18 +40,18 @@ static void draw_rates(struct sy_prng *prng, struct sim_config *config)
 {
 	static const uint32_t highest[SIM_FAULT_COUNT] = {
 		[SIM_FAULT_DROP] = 500, [SIM_FAULT_DOUBLE] = 800, [SIM_FAULT_LATE] = 300,
-		[SIM_FAULT_REORDER] = 3000, [SIM_FAULT_CUT] = 150, [SIM_FAULT_RECONNECT] = 250,
+		[SIM_FAULT_REORDER] = 3000, [SIM_FAULT_CUT] = 400, [SIM_FAULT_RECONNECT] = 500,
 		[SIM_FAULT_OLD_CONNECTION] = 5000, [SIM_FAULT_OLD_QUEUE] = 6000,
 		[SIM_FAULT_LATE_WRITE] = 2500, [SIM_FAULT_LATE_READ] = 2500,
-		[SIM_FAULT_FENCE_LATE] = 5000, [SIM_FAULT_CLIENT_KILL] = 150,
-		[SIM_FAULT_CLIENT_STOP] = 300, [SIM_FAULT_CLIENT_CLOSE] = 150,
-		[SIM_FAULT_CLIENT_START] = 3000, [SIM_FAULT_UNIT_KILL] = 80,
-		[SIM_FAULT_UNIT_STOP] = 150, [SIM_FAULT_UNIT_START] = 3000,
-		[SIM_FAULT_UNIT_DRAIN] = 150, [SIM_FAULT_OLD_SLAB] = 10000,
-		[SIM_FAULT_DIRECTORY] = 200, [SIM_FAULT_CLOCK_HELD] = 150,
-		[SIM_FAULT_CLOCK_JUMP] = 100, [SIM_FAULT_STRANGER] = 900, [SIM_FAULT_GARBAGE] = 300,
-		[SIM_FAULT_SCRIBBLE] = 400, [SIM_FAULT_CANCEL] = 300, [SIM_FAULT_ARENA_MOVE] = 300,
-		[SIM_FAULT_ARENA_REBUILD] = 300, [SIM_FAULT_CAPACITY] = 1,
+		[SIM_FAULT_FENCE_LATE] = 5000, [SIM_FAULT_CLIENT_KILL] = 400,
+		[SIM_FAULT_CLIENT_STOP] = 600, [SIM_FAULT_CLIENT_CLOSE] = 300,
+		[SIM_FAULT_CLIENT_START] = 3000, [SIM_FAULT_UNIT_KILL] = 200,
+		[SIM_FAULT_UNIT_STOP] = 300, [SIM_FAULT_UNIT_START] = 3000,
+		[SIM_FAULT_UNIT_DRAIN] = 300, [SIM_FAULT_OLD_SLAB] = 10000,
+		[SIM_FAULT_DIRECTORY] = 400, [SIM_FAULT_CLOCK_HELD] = 400,
+		[SIM_FAULT_CLOCK_JUMP] = 200, [SIM_FAULT_STRANGER] = 900, [SIM_FAULT_GARBAGE] = 300,
+		[SIM_FAULT_SCRIBBLE] = 400, [SIM_FAULT_STALE] = 5000, [SIM_FAULT_CANCEL] = 300, [SIM_FAULT_ARENA_MOVE] = 800,
+		[SIM_FAULT_ARENA_REBUILD] = 800, [SIM_FAULT_CAPACITY] = 1,
 	};
 	bool calm = sy_prng_chance(prng, 10);
 	for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++) {
@@ -117,6 +117,32 @@ static void draw_mix(struct sy_prng *prng, struct sim_mix *mix)
 	};
 }
 
+/* Wide puts and releases, so that a clear takes many steps and others wait for its memory. */
+static void draw_bulk(struct sy_prng *prng, struct sim_config *config)
+{
+	struct sy_core_params *params = &config->params;
+	config->rows = SIM_ROWS_MAX;
+	config->fields = SIM_FIELDS_MAX;
+	config->entries_max = PICK(prng, 1500, 3000, 3000);
+	config->values_max_bytes = PICK(prng, 32, 64);
+	config->wide_percent = PICK(prng, 30, 70, 95);
+	config->work_ns = SIM_US * PICK(prng, 100, 5000, 100000);
+	config->think_ns = SIM_MS * PICK(prng, 1, 20);
+	config->tasks = SIM_TASKS_MAX;
+	config->steps /= 2;
+	config->mix = (struct sim_mix){.put = 25, .put_inline = 10, .resolve = 8, .release = 40,
+	                               .scan = 2, .query = 2};
+	params->slab_bytes = UINT64_C(1024) * PICK(prng, 256, 320, 500);
+	params->max_entries = 7000;
+	params->max_fields = params->max_shapes = 64;
+	params->max_sessions = 32;
+	params->max_namespaces = 8;
+	params->max_pins = 64;
+	params->max_jobs = PICK(prng, 1, 1, 2, 4);
+	params->max_parked = PICK(prng, 0, 1, 4, 16);
+	params->park_max_ns = SIM_MS * PICK(prng, 1, 20, 500);
+}
+
 void sim_config_draw(struct sim_config *ret_config, uint64_t seed,
                      const struct sim_wanted *wanted)
 {
@@ -124,27 +150,32 @@ void sim_config_draw(struct sim_config *ret_config, uint64_t seed,
 	struct sy_prng draw, *prng = &draw;
 	sy_prng_seed(prng, seed ^ UINT64_C(0x5eed));
 	*config = (struct sim_config){.seed = seed, .only = wanted->only, .off = wanted->off};
-	config->steps = PICK(prng, 1500, 2500, 4000);
+	config->steps = PICK(prng, 3000, 6000, 12000);
 	config->clients = PICK(prng, 1, 2, 3, 4, 6);
 	config->units = PICK(prng, 1, 1, 2, 3);
-	if (wanted->steps != 0)
-		config->steps = wanted->steps;
 	if (wanted->clients != 0)
 		config->clients = wanted->clients;
 	if (wanted->units != 0)
 		config->units = wanted->units;
 	config->tasks = PICK(prng, 1, 2, 4, SIM_TASKS_MAX);
 	config->rows = PICK(prng, 2, 8, 20, SIM_ROWS_MAX);
-	config->fields = PICK(prng, 2, 4, 8, SIM_FIELDS_MAX);
+	config->fields = PICK(prng, 2, 4, 8, 24);
 	config->values_max_bytes = PICK(prng, 32, 200, 2000, 9000);
-	config->entries_max = PICK(prng, 4, 12, 60, 400);
+	config->entries_max = PICK(prng, 4, 12, 60, 400, 1500);
 	config->think_ns = SIM_MS * PICK(prng, 1, 20, 300, 2000);
 	config->latency_ns = SIM_US * PICK(prng, 50, 500, 20000);
 	config->control_timeout_ns = SIM_MS * PICK(prng, 200, 2000, 30000);
 	config->turn_ns = SIM_MS * PICK(prng, 20, 200, 1500);
+	config->copy_ns = SIM_US * PICK(prng, 20, 20, 1000, 30000);
+	config->work_ns = SIM_US * PICK(prng, 100, 100, 5000, 100000);
+	config->wide_percent = PICK(prng, 2, 2, 20, 60);
 	config->remote_percent = PICK(prng, 0, 30, 60, 100);
 	config->audit_every = PICK(prng, 3, 10, 30);
 	draw_rates(prng, config);
 	draw_params(prng, config);
 	draw_mix(prng, &config->mix);
+	if (sy_prng_chance(prng, 15))
+		draw_bulk(prng, config);
+	if (wanted->steps != 0)
+		config->steps = wanted->steps;
 }

@@ -10,8 +10,8 @@ enum {
 	SIM_UNITS_MAX = 4,
 	SIM_CLIENTS_MAX = 8,
 	SIM_TASKS_MAX = 6,     /* operations a client has under way at once */
-	SIM_ROWS_MAX = 48,     /* rows of one unit */
-	SIM_FIELDS_MAX = 24,
+	SIM_ROWS_MAX = 64,     /* rows of one unit */
+	SIM_FIELDS_MAX = 48,
 	SIM_SPACES = 2,        /* namespaces */
 	SIM_INVARIANTS = 10,
 };
@@ -47,6 +47,7 @@ enum {
 	X(CLOCK_JUMP, "clock-jumped") \
 	X(STRANGER, "stranger") \
 	X(GARBAGE, "garbage-message") \
+	X(STALE, "stale-commit") \
 	X(SCRIBBLE, "index-scribbled") \
 	X(CANCEL, "operation-cancelled") \
 	X(ARENA_MOVE, "arena-moved") \
@@ -80,9 +81,12 @@ struct sim_config {
 	uint32_t values_max_bytes, entries_max; /* of one put */
 	uint64_t think_ns;              /* a pause between two operations of a task */
 	uint64_t latency_ns;            /* of a message */
+	uint64_t copy_ns;               /* between two pieces of a copy */
+	uint64_t work_ns;               /* until a unit goes on with the work it has left */
 	uint64_t control_timeout_ns;
 	uint64_t turn_ns;               /* between two turns of the world */
 	uint32_t remote_percent;        /* clients on other hosts */
+	uint32_t wide_percent;          /* operations on all keys there are */
 	uint32_t audit_every;           /* steps between two audits of a unit */
 	struct sy_core_params params;   /* incarnation, seed and unit_id are set a start */
 };

@@ -51,6 +51,14 @@ static void written(struct sim_client *client, struct sim_task *task, bool ok, b
 	sim_link_pump(client, task->slot);
 }
 
+/* A place in the graveyard. What landed and was never told of stays until its client is gone. */
+static bool place_is_free(const struct sim *sim, const struct sim_stray *stray)
+{
+	const struct sim_client *client = &sim->clients[stray->client];
+	return !stray->used ||
+	       (stray->landed && (!client->alive || client->life != stray->client_life));
+}
+
 void sim_copy_leave(struct sim_client *client, struct sim_task *task)
 {
 	struct sim *sim = client->sim;
@@ -58,7 +66,7 @@ void sim_copy_leave(struct sim_client *client, struct sim_task *task)
 	    is_fenced(task->life, task->op.name.session))
 		return;
 	for (uint32_t i = 0; i < SIM_STRAYS_MAX; i++) {
-		if (sim->strays[i].used)
+		if (!place_is_free(sim, &sim->strays[i]))
 			continue;
 		sim->strays[i] = (struct sim_stray){
 			.used = true, .life = task->life, .client = client->index,
@@ -70,6 +78,13 @@ void sim_copy_leave(struct sim_client *client, struct sim_task *task)
 		       (struct sim_event){.kind = SIM_LAND, .number = i, .extra = client->life});
 		return;
 	}
+}
+
+/* However slow the copy, its thread looks at the deadline in time. */
+static uint64_t pause(struct sim_client *client, const struct sim_task *task)
+{
+	uint64_t left_ns = task->op.deadline_ns - sim_client_now(client);
+	return sy_min_u64(sim_wait(client->sim, client->sim->config.copy_ns), left_ns + 20 * SIM_MS);
 }
 
 void sim_copy_write_on(struct sim_client *client, struct sim_task *task)
@@ -95,7 +110,7 @@ void sim_copy_write_on(struct sim_client *client, struct sim_task *task)
 		land(task->life, put, task->op.outcome.offset, task->op.outcome.generation,
 		     task->done_bytes, bytes);
 		task->done_bytes += bytes;
-		sim_task_later(client, task, sim_wait(sim, 20 * SIM_US));
+		sim_task_later(client, task, pause(client, task));
 	}
 }
 
@@ -107,10 +122,11 @@ static void drained(struct sim *sim, struct sim_stray *stray, uint64_t index)
 	if (same && client->stopped) {
 		sim_at(sim, SIM_S, (struct sim_event){.kind = SIM_LAND, .number = index,
 		                                      .extra = stray->client_life});
-		return;
+		return; /* it learns of it when it goes on */
 	}
-	stray->used = false;
-	if (!same || (sim_draw(sim, 10) == 0 && !sim->winding_down))
+	stray->landed = true;
+	stray->used = same && sim_draw(sim, 10) == 0 && !sim->winding_down;
+	if (!same || stray->used)
 		return;
 	uint32_t slot = stray->life->slot;
 	struct sy_machine *machine = client->links[slot].machine;
@@ -123,7 +139,7 @@ static void drained(struct sim *sim, struct sim_stray *stray, uint64_t index)
 void sim_copy_land(struct sim *sim, const struct sim_event *event)
 {
 	struct sim_stray *stray = &sim->strays[event->number];
-	if (!stray->used || stray->client_life != event->extra)
+	if (!stray->used || stray->landed || stray->client_life != event->extra)
 		return;
 	uint64_t left = stray->put->nbytes - stray->done_bytes;
 	if (!stray->life->alive || sim->true_ns >= stray->stop_ns)
@@ -159,7 +175,7 @@ void sim_copy_read(struct sim_client *client, struct sim_task *task)
 	task->state = SIM_TASK_READING;
 	task->range_at = 0;
 	task->done_bytes = 0;
-	sim_task_later(client, task, sim_draw(client->sim, 20 * SIM_US));
+	sim_task_later(client, task, sim_draw(client->sim, client->sim->config.copy_ns));
 }
 
 /* A reader on another host finds out afterwards whether what it read counts. */
@@ -203,8 +219,9 @@ void sim_copy_read_on(struct sim_client *client, struct sim_task *task)
 		read_done(client, task);
 		return;
 	}
-	uint64_t delay_ns = sim_wait(sim, 20 * SIM_US);
+	uint64_t delay_ns = sim_wait(sim, sim->config.copy_ns);
 	if (sim_strikes(sim, SIM_FAULT_LATE_READ))
-		delay_ns += sim_draw(sim, SIM_MS << sim_draw(sim, 18));
+		delay_ns += client->local ? sim_draw(sim, SIM_MS << sim_draw(sim, 18))
+		                          : sim_draw(sim, 2 * sim->config.params.read_pin_ns);
 	sim_task_later(client, task, delay_ns);
 }

@@ -17,6 +17,8 @@ static const struct unreachable unreachable[] = {
 	{"busy", "fenced", "said by the daemon when its lease at the directory ends"},
 	{"resource", "", "no resource"},
 	{"why", "", "no reason"},
+	{"why", "more keys, rows or names than the limit",
+	 "the decoder refuses such a message first, as one that cannot be read"},
 };
 
 static const char *const end_names[SIM_COUNT_ENDS] = {
@@ -92,6 +94,8 @@ static void errors(struct report *report, const struct sim_counts *counts)
 #define WHY(name, value, text) count(report, "why", text, counts->whys[value]);
 	SY_WHY_LIST(WHY)
 #undef WHY
+	count(report, "core", "request parked", counts->parked);
+	count(report, "core", "release of several steps", counts->long_releases);
 	for (uint32_t i = SY_OP_END_OK; i < SIM_COUNT_ENDS; i++) {
 		if (end_names[i] != NULL)
 			count(report, "end", end_names[i], counts->ends[i]);

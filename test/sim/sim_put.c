@@ -5,7 +5,10 @@
 
 /* Sorted bytewise, as columns are. */
 static const char *const field_names[SIM_FIELDS_MAX] = {
-	"@", "a", "a@b", "advantages", "attention_mask", "b", "group", "input_ids", "input_lengths",
+	"@", "a", "a@b", "advantages", "attention_mask", "b",
+	"f00", "f01", "f02", "f03", "f04", "f05", "f06", "f07", "f08", "f09", "f10", "f11",
+	"f12", "f13", "f14", "f15", "f16", "f17", "f18", "f19", "f20", "f21", "f22", "f23",
+	"group", "input_ids", "input_lengths",
 	"kl", "loss_mask", "meta.source", "old_logprobs", "prompt", "prompt_ids", "ref_logprobs",
 	"response", "response_ids", "reward", "step", "token_mask", "values", "\xc3\xa4hnlich",
 	"\xe6\xb8\xac\xe8\xa9\xa6"};
@@ -203,8 +206,11 @@ struct sim_put *sim_put_new(struct sim *sim, uint32_t client, uint32_t slot, boo
 	struct sim_put *put = calloc(1, sizeof *put);
 	if (draft == NULL || put == NULL)
 		abort();
-	uint32_t entries = 1 + (uint32_t)sim_draw(sim, sim->config.entries_max);
-	uint32_t fields = 1 + (uint32_t)sim_draw(sim, sim->config.fields);
+	bool wide = sim_draw(sim, 100) < sim->config.wide_percent;
+	uint32_t entries = wide ? sim->config.entries_max
+	                        : 1 + (uint32_t)sim_draw(sim, sim->config.entries_max);
+	uint32_t fields = wide ? sim->config.fields
+	                       : 1 + (uint32_t)sim_draw(sim, sim->config.fields);
 	uint64_t max_bytes = sim->config.values_max_bytes;
 	if (small && max_bytes > 200)
 		max_bytes = 200;
@@ -224,6 +230,7 @@ struct sim_put *sim_put_new(struct sim *sim, uint32_t client, uint32_t slot, boo
 		return NULL;
 	}
 	put->nbytes = draft->index.blob_bytes;
+	put->asked_bytes = put->nbytes + (sim_draw(sim, 2) == 0 ? 0 : sim_draw(sim, 64));
 	put->value_count = draft->index.entry_count;
 	put->image = calloc(1, put->nbytes);
 	put->values = calloc(put->value_count, sizeof *put->values);

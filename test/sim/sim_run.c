@@ -190,7 +190,7 @@ static void sweep(struct sim *sim, uint32_t space)
 		run_for(sim, 30 * SIM_S);
 	}
 	sim_client_close(client);
-	run_until_empty(sim, 60 * SIM_S);
+	run_until_empty(sim, 300 * SIM_S);
 }
 
 static void wind_down(struct sim *sim)

@@ -255,6 +255,7 @@ static void accept_put(struct sim_life *life, uint64_t generation)
 	check_i4_accepted(life, put, generation);
 	check_i5_accepted(life, put, generation);
 	check_i8_accepted(life, put);
+	put->accepted_count = put->accepted_life == life->number ? put->accepted_count + 1 : 1;
 	put->accepted_order = ++shadow->order;
 	put->accepted_life = life->number;
 	put->accepted_generation = generation;
@@ -418,7 +419,9 @@ void sim_shadow_reply(struct sim_life *life, uint64_t route, const void *bytes, 
 		return;
 	}
 	struct sim_request *r = id.session == 0 ? NULL : sim_shadow_request(life->shadow, id);
-	enum sy_op op = r != NULL ? r->op : id.session == 0 ? SY_OP_HELLO : SY_OP_INFO;
+	bool hello = id.session == 0 || (life->shadow->wire.op == SY_OP_HELLO &&
+	                                 sy_request_id_equal(id, life->shadow->wire.id));
+	enum sy_op op = hello ? SY_OP_HELLO : r != NULL ? r->op : SY_OP_INFO;
 	uint32_t keys = r != NULL ? (uint32_t)r->key_count : 0;
 	size_t used = sim->peek_scratch.used;
 	if (sy_reply_decode(bytes, count, op, keys, &sim->peek_scratch, &reply, &err) != SY_OK) {
@@ -446,8 +449,13 @@ void sim_shadow_after(struct sim_life *life)
 	struct sim_shadow *shadow = life->shadow;
 	struct sy_core *core = sy_serve_core(life->serve);
 	sim_shadow_step(life);
+	uint32_t parked = core->volatiles.parked.touched;
+	life->sim->counts.parked += parked - shadow->parked_seen;
+	shadow->parked_seen = parked;
 	if (shadow->leaving_count > 0 && core->volatiles.running_jobs.count == 0)
 		settle_leaving(life, NULL);
+	if (shadow->current != NULL && shadow->current->release != NULL && core->volatiles.running_jobs.count > 0)
+		life->sim->counts.long_releases++;
 	check_i4_notices(life);
 	check_i5_after(life);
 	if (life->steps % life->sim->config.audit_every == 0)

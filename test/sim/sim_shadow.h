@@ -36,14 +36,17 @@ struct sim_put {
 	uint32_t slot, space, client;
 	uint64_t client_life;
 	uint8_t *image;   /* the whole blob */
-	uint64_t nbytes;
+	uint64_t nbytes, asked_bytes; /* of the blob; of the region asked for, which may be larger */
 	struct sim_value *values;
 	uint32_t value_count;
-	bool scribbled;   /* its client spoilt its index: it must not be published */
+	bool scribbled;   /* its client spoilt its bytes, or what it said of them */
+	bool miscounted;  /* allocated for one entry more than come */
 	enum sim_told told;
 	uint64_t deadline_ns;  /* of the newest try, on the world's clock */
 	uint64_t generation, incarnation; /* of the newest reservation its client knows */
+	uint32_t tries;        /* times its client asked for it to be stored */
 	/* what became of it */
+	uint32_t accepted_count; /* by accepted_life */
 	uint64_t accepted_order, accepted_life, accepted_generation;
 };
 
@@ -136,6 +139,7 @@ struct sim_shadow {
 	struct sim_orphan orphans[64];
 	size_t orphan_count;
 	uint64_t looks;
+	uint32_t parked_seen;      /* places for parked requests that were ever used */
 	/* the message being given to the unit */
 	struct sim_request *current; /* NULL: none, or a hello */
 	struct sy_request wire;

@@ -36,6 +36,7 @@ static void begin(struct sim_client *client, struct sim_task *task, uint64_t len
 	task->check.owner = task;
 	if (task->put != NULL) {
 		task->put->told = SIM_TOLD_NOTHING;
+		task->put->tries += task->op.kind != SY_OP_KIND_COMMIT;
 		task->put->deadline_ns = sy_max_u64(task->put->deadline_ns, sim->shown_ns + length_ns);
 	}
 	struct sim_event due = {.kind = SIM_DEADLINE, .who = client->index, .life = client->life,
@@ -186,7 +187,8 @@ static bool settle(struct sim_client *client, struct sim_task *task)
 	if (end == SY_OP_END_SESSION || end == SY_OP_END_TIMEOUT)
 		says = sim_directory(sim, task->slot, task->found_dead ? 0 : op->incarnation);
 	if (end == SY_OP_END_SESSION && says == SY_DIRECTORY_ALIVE && may_start_anew(op->kind) &&
-	    now_ns + ASK_AGAIN_MS * SIM_MS < op->deadline_ns && !task->cancelled && !client->closing) {
+	    now_ns + ASK_AGAIN_MS * SIM_MS < op->deadline_ns && !task->cancelled && !client->closing &&
+	    sim_draw(sim, 8) != 0) {
 		task->mutating_session = 0;
 		sy_machine_start(client->links[task->slot].machine, op, now_ns);
 		return false;

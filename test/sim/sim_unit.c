@@ -128,7 +128,7 @@ static void arm(struct sim_life *life)
 	if (sy_serve_pending(life->serve) && !life->continues) {
 		life->continues = true;
 		event.kind = SIM_UNIT_CONTINUE;
-		sim_at(sim, 1 + sim_draw(sim, 200 * SIM_US), event);
+		sim_at(sim, 1 + sim_draw(sim, 2 * sim->config.work_ns), event);
 	}
 	uint64_t due_ns = sy_serve_deadline(life->serve);
 	if (due_ns == UINT64_MAX || due_ns >= life->tick_ns)
