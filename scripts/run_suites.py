@@ -175,17 +175,21 @@ class Runner:
 
     def run_command(self, suite, log):
         places = {"build": OUT / suite.build, "seeds": self.seeds(), "jobs": os.cpu_count() or 1}
-        # A tenth of the seeds where each is ten times as slow.
-        places["few_seeds"] = max(1, self.seeds() // 10)
-        words = [re.sub(r"\{(\w+)\}", lambda m: str(places[m.group(1)]), w) for w in suite.what]
-        if any("seeds}" in word for word in suite.what):
-            suite.limit_s *= max(1, self.seeds() / 1000)
-        return self.one(suite, words, log)
 
-    def one(self, suite, command, log):
+        def fill(match):
+            name, share = match.group(1), match.group(2)
+            return str(places[name] // int(share) if share else places[name])
+
+        words = [re.sub(r"\{(build|seeds|jobs)(?:/(\d+))?\}", fill, word) for word in suite.what]
+        limit_s = suite.limit_s
+        if any("{seeds" in word for word in suite.what):
+            limit_s *= max(1, self.seeds() / 1000)
+        return self.one(suite, words, log, limit_s)
+
+    def one(self, suite, command, log, limit_s=None):
         prefix = self.fixed if suite.build in ("asan", "tsan") else []
         status, output = execute(
-            prefix + command, log, suite.limit_s, self.environment(suite.build)
+            prefix + command, log, limit_s or suite.limit_s, self.environment(suite.build)
         )
         return count_output(
             output, status, Path(command[-1]).name if suite.kind == "each" else suite.name
