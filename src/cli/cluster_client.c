@@ -44,7 +44,8 @@ sy_status sy_cluster_key_parse(const char *const words[2], sy_key *ret_key, sy_e
 	if (sy_parse_u64(words[0], strlen(words[0]), &row, &inner) != SY_OK)
 		return sy_fail(err, SY_E_INVALID, __func__, "the row: %s", inner.message);
 	if (fault != NULL)
-		return sy_fail(err, SY_E_INVALID, __func__, "the field name \"%.60s\" %s", words[1], fault);
+		return sy_fail(err, SY_E_INVALID, __func__, "the field name \"%.60s\" %s", words[1],
+		               fault);
 	*ret_key = (sy_key){.row = row, .field = words[1], .field_bytes = field_bytes};
 	return SY_OK;
 }

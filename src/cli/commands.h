@@ -13,7 +13,8 @@
 	X(put, "put one value out of a file") \
 	X(get, "write the bytes of one value") \
 	X(rm, "remove rows, or fields of them") \
-	X(ls, "list what the cluster holds")
+	X(ls, "list what the cluster holds") \
+	X(demo, "do the work of a training job, and check every byte")
 
 struct sy_cli;
 

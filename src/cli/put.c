@@ -77,7 +77,8 @@ static sy_status form_read(struct put *put, sy_error *err)
 	if (put->dtype_name == NULL)
 		return sy_fail(err, SY_E_INVALID, __func__, "--shape is of a tensor: give --dtype, too");
 	if (put->is_utf8)
-		return sy_fail(err, SY_E_INVALID, __func__, "a value is --utf8 or has a --dtype, not both");
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "a value is --utf8 or has a --dtype, not both");
 	value->kind = SY_KIND_TENSOR;
 	if (!dtype_by_name(put->dtype_name, &value->dtype))
 		return sy_fail(err, SY_E_INVALID, __func__, "no type \"%.40s\"; --help lists them",

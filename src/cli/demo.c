@@ -1,0 +1,105 @@
+/* slabyard demo: the work of a training job, done by processes, every byte checked. */
+#include "cli.h"
+#include "commands.h"
+#include "demo_run.h"
+#include "unit_config.h"
+
+#include <stdio.h>
+
+enum { ROWS = 512, STEPS = 4, ROWS_MAX = 10000000, STEPS_MAX = 1000000, WORKERS_MAX = 256 };
+
+static const char details[] =
+	"In each step producers put the first columns of every group of rollouts; trainers read\n"
+	"shuffled parts of rows and columns and compare every byte with the source, write a column\n"
+	"back, and read what another trainer wrote; then the step is cleared, and the next one uses\n"
+	"the same rows. All of them are processes of their own. What they compare with comes from\n"
+	"the file or the seed and never passed through the store.\n"
+	"\n"
+	"FILE is JSON lines: a line is a group, each object in it a rollout, the rest is common to\n"
+	"them. Without FILE rows are made up from the seed as GRPO has them: token ids, log-\n"
+	"probabilities, masks, experts, a message; groups of 16, 17 to 1,023 tokens.\n"
+	"\n"
+	"Without --run-dir (or SLABYARD_RUN_DIR) a cluster is started for it and removed afterwards.\n"
+	"With it the demo works in a namespace of its own in the cluster there, and other rows are\n"
+	"safe; memory that others take or give back meanwhile it cannot tell from a leak.\n"
+	"\n"
+	"Rates count the time inside the client's calls, of the slowest worker; making rows and\n"
+	"comparing them is not in it. Exit status 1: a byte differed, a byte leaked, or a process\n"
+	"died; one line says which.\n";
+
+/* What the options say. */
+struct wanted {
+	const char *path;
+	uint64_t rows, steps, seed;
+	bool json;
+};
+
+static int summary_print(const struct sy_cli *cli, const struct sy_demo *demo, bool json)
+{
+	if (json && !sy_demo_print_json(&demo->summary))
+		return sy_cli_fail(cli, "out of memory");
+	if (demo->summary.problem != NULL) {
+		fflush(stdout);
+		return sy_cli_fail(cli, "%s", demo->summary.problem);
+	}
+	if (!json)
+		sy_demo_print_table(&demo->summary);
+	return sy_cli_finish(cli);
+}
+
+static int demo_run(const struct sy_cli *cli, const struct wanted *wanted, struct sy_demo *demo)
+{
+	sy_error err = {0};
+	char seed[32];
+	demo->run_dir = cli->run_dir;
+	snprintf(seed, sizeof seed, "seed %llu", (unsigned long long)wanted->seed);
+	demo->summary.source = wanted->path != NULL ? wanted->path : seed;
+	if (wanted->path == NULL)
+		sy_demo_source_init(&demo->source, wanted->seed, (uint32_t)wanted->rows,
+		                    wanted->steps != 0 ? (uint32_t)wanted->steps : STEPS);
+	else if (sy_demo_source_open(wanted->path, wanted->seed, (uint32_t)wanted->rows,
+	                             (uint32_t)wanted->steps, &demo->source, &err) != SY_OK)
+		return sy_cli_fail(cli, "%s", err.message);
+	sy_demo_run(demo);
+	sy_demo_source_done(&demo->source);
+	return summary_print(cli, demo, wanted->json);
+}
+
+int sy_command_demo(struct sy_cli *cli, int argc, char **argv)
+{
+	struct wanted wanted = {.rows = ROWS, .seed = 1};
+	struct sy_demo demo = {.producers = 2, .trainers = 2, .units = 3, .stop_fd = -1};
+	const struct sy_option options[] = {
+		SY_CLI_RUN_DIR_OPTION(cli),
+		{.name = "rollouts", .value = "FILE", .kind = SY_OPTION_TEXT, .target = &wanted.path,
+		 .help = "JSON lines with rollouts; default: made up from the seed"},
+		{.name = "rows", .value = "N", .kind = SY_OPTION_COUNT, .target = &wanted.rows, .min = 1,
+		 .max = ROWS_MAX, .help = "rows of a step, at most; default: 512"},
+		{.name = "steps", .value = "N", .kind = SY_OPTION_COUNT, .target = &wanted.steps, .min = 1,
+		 .max = STEPS_MAX, .help = "how many steps; default: once through FILE, or 4"},
+		{.name = "producers", .value = "P", .kind = SY_OPTION_COUNT, .target = &demo.producers,
+		 .min = 1, .max = WORKERS_MAX, .help = "processes that put; default: 2"},
+		{.name = "trainers", .value = "T", .kind = SY_OPTION_COUNT, .target = &demo.trainers,
+		 .min = 1, .max = WORKERS_MAX, .help = "processes that read; default: 2"},
+		{.name = "units", .value = "N", .kind = SY_OPTION_COUNT, .target = &demo.units, .min = 1,
+		 .max = SY_UNITS_MAX, .help = "units of its own cluster; default: 3"},
+		{.name = "slab-bytes", .value = "SIZE", .kind = SY_OPTION_BYTES,
+		 .target = &demo.slab_bytes, .help = "memory of each of them; default: what a step needs"},
+		{.name = "seed", .value = "S", .kind = SY_OPTION_COUNT, .target = &wanted.seed,
+		 .help = "of rows and of the order of reading; default: 1"},
+		{.name = "json", .kind = SY_OPTION_FLAG, .target = &wanted.json, .help = "print JSON"},
+	};
+	const struct sy_usage usage = {
+		.name = "demo",
+		.arguments = "",
+		.summary = "Do the work of a training job with processes, and check every byte.",
+		.details = details,
+		.options = options,
+		.option_count = sizeof options / sizeof options[0],
+	};
+	struct sy_arguments arguments;
+	int exit_status;
+	if (!sy_cli_parse(cli, &usage, argc, argv, &arguments, &exit_status))
+		return exit_status;
+	return demo_run(cli, &wanted, &demo);
+}
