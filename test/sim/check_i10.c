@@ -22,10 +22,12 @@ void check_i10_done(struct sim_client *client, const struct sim_task *task,
 void check_i10_ended(struct sim_client *client, const struct sim_task *task, uint64_t number)
 {
 	struct sim *sim = client->sim;
+	bool checking = task->state == SIM_TASK_CHECKING;
 	if (task->number != number ||
-	    (task->state != SIM_TASK_RUNNING && task->state != SIM_TASK_WRITING))
+	    (task->state != SIM_TASK_RUNNING && task->state != SIM_TASK_WRITING && !checking))
 		return;
-	uint64_t latest = latest_ns(client, task->op.deadline_ns);
+	uint64_t latest =
+		latest_ns(client, checking ? task->check.deadline_ns : task->op.deadline_ns);
 	struct sim_event due = {.kind = SIM_DEADLINE, .who = client->index, .life = client->life,
 	                        .number = (uint64_t)(task - client->tasks), .extra = number};
 	if (sim->shown_ns <= latest)

@@ -23,7 +23,7 @@ void check_i3_accepted(struct sim_life *life, const struct sim_put *put, uint64_
 		         put->number);
 }
 
-static bool shape_equal(const sy_shape *a, const sy_shape *b)
+bool check_shape_equal(const sy_shape *a, const sy_shape *b)
 {
 	uint32_t tail = a->rank == 0 ? 0 : a->rank - 1;
 	return a->rank == b->rank && memcmp(a->tail, b->tail, tail * sizeof a->tail[0]) == 0;
@@ -35,7 +35,7 @@ static bool described_right(const struct sy_resolved *resolved, uint32_t k,
 {
 	return resolved->nbytes[k] == value->nbytes && resolved->dim0[k] == value->dim0 &&
 	       resolved->dtype[k] == value->dtype && resolved->kind[k] == value->kind &&
-	       shape_equal(&resolved->shapes[resolved->tail[k]], &value->shape);
+	       check_shape_equal(&resolved->shapes[resolved->tail[k]], &value->shape);
 }
 
 /* A found key: of which put, and is that the right one? NULL after a word to the contrary. */
@@ -101,8 +101,7 @@ static void check_key(struct sim_life *life, uint32_t space, uint32_t row, uint3
 		         field, put->number);
 }
 
-/* Decodes the kept message of a request once more. */
-static bool asked(struct sim *sim, const struct sim_request *request, struct sy_request *ret_wire)
+bool check_asked(struct sim *sim, const struct sim_request *request, struct sy_request *ret_wire)
 {
 	struct sy_request_id id;
 	return request->bytes != NULL &&
@@ -110,7 +109,7 @@ static bool asked(struct sim *sim, const struct sim_request *request, struct sy_
 	                         &id, NULL) == SY_OK;
 }
 
-static uint32_t space_of(struct sim_life *life, const struct sim_request *request)
+uint32_t check_space_of(struct sim_life *life, const struct sim_request *request)
 {
 	const struct sim_session *s = sim_shadow_session(life, request->id.session);
 	if (s == NULL || s->client >= SIM_CLIENTS_MAX)
@@ -123,11 +122,11 @@ void check_resolve(struct sim_life *life, struct sim_request *request,
 {
 	struct sim *sim = life->sim;
 	struct sy_request wire;
-	uint32_t space = space_of(life, request);
+	uint32_t space = check_space_of(life, request);
 	check_i4_ran(life, request);
 	check_i5_ran(life, request);
 	request->ran_ns = sim->shown_ns;
-	if (space >= SIM_SPACES || request->seen != NULL || !asked(sim, request, &wire))
+	if (space >= SIM_SPACES || request->seen != NULL || !check_asked(sim, request, &wire))
 		return;
 	request->seen = calloc(request->key_count + 1, sizeof *request->seen);
 	if (request->seen == NULL)
@@ -144,60 +143,6 @@ void check_resolve(struct sim_life *life, struct sim_request *request,
 	check_i2_rows(life, request, &wire, space);
 }
 
-static bool wanted(const struct sy_scan_args *args, uint64_t row, struct sy_span field)
-{
-	bool is_field = args->field_count == 0;
-	for (uint32_t i = 0; i < args->field_count; i++)
-		is_field = is_field || sy_span_equal(args->fields[i], field);
-	return is_field && row >= args->first_row && row <= args->last_row;
-}
-
-static void check_scan_entry(struct sim_life *life, uint32_t space,
-                             const struct sy_scan_args *args, const struct sy_scan_entry *entry)
-{
-	struct sim *sim = life->sim;
-	uint32_t row = sim_row_at(sim, life->slot, entry->row), field = sim_field_at(entry->field);
-	const struct sim_key *key = row < SIM_ROWS_MAX && field < SIM_FIELDS_MAX
-	                                    ? &life->shadow->keys[space][row][field] : NULL;
-	const struct sim_put *put = key == NULL ? NULL
-	                            : key->value != NULL ? key->value : key->leaving;
-	const struct sim_value *value = put == NULL ? NULL : sim_put_value(put, row, field);
-	if (value == NULL || !wanted(args, entry->row, entry->field))
-		sim_fail(sim, 3, "u%u scans row %lu field %u, which is not there", life->slot, entry->row,
-		         field);
-	else if (entry->nbytes != value->nbytes || entry->dim0 != value->dim0 ||
-	         entry->dtype != value->dtype || entry->kind != value->kind ||
-	         !shape_equal(&entry->shape, &value->shape))
-		sim_fail(sim, 3, "u%u scans row %lu field %u of put %lu wrongly", life->slot, entry->row,
-		         field, put->number);
-}
-
-/* A scan in one piece shows every key that stands, once. */
-void check_i3_scan(struct sim_life *life, const struct sim_request *request,
-                   const struct sy_reply *reply)
-{
-	struct sim *sim = life->sim;
-	struct sy_request wire;
-	uint32_t space = space_of(life, request), least = 0, most = 0;
-	if (space >= SIM_SPACES || !asked(sim, request, &wire))
-		return;
-	for (uint32_t i = 0; i < reply->scan_count; i++)
-		check_scan_entry(life, space, &wire.scan, &reply->scan[i]);
-	for (uint32_t row = 0; row < SIM_ROWS_MAX; row++) {
-		for (uint32_t field = 0; field < SIM_FIELDS_MAX; field++) {
-			const struct sim_key *key = &life->shadow->keys[space][row][field];
-			if (!wanted(&wire.scan, sim_row(sim, life->slot, row), sim_field(field)))
-				continue;
-			least += key->value != NULL;
-			most += key->value != NULL || key->leaving != NULL;
-		}
-	}
-	bool whole = wire.scan.cursor == 0 && reply->scan_cursor == 0;
-	if (reply->scan_count > most || (whole && reply->scan_count < least))
-		sim_fail(sim, 3, "u%u scans %u keys of %u to %u", life->slot, reply->scan_count, least,
-		         most);
-}
-
 static void add_range(struct sim_task *task, const struct sim_range_seen *seen, uint64_t offset)
 {
 	if (seen->value->nbytes > 0)
@@ -212,7 +157,8 @@ void check_resolved(struct sim_client *client, struct sim_task *task)
 	struct sim *sim = client->sim;
 	struct sim_life *life = task->life;
 	const struct sy_reply *reply = &task->op.reply;
-	const struct sim_request *r = life == NULL ? NULL : sim_shadow_request(life->shadow, reply->id);
+	const struct sim_request *r = life == NULL ? NULL
+	                              : sim_shadow_request(life->shadow, reply->id);
 	if (r == NULL || !r->ran || r->seen == NULL || r->key_count != reply->key_count) {
 		sim_fail(sim, 9, "c%u has an answer that no unit gave", client->index);
 		return;

@@ -33,8 +33,8 @@ void check_i4_accepted(struct sim_life *life, const struct sim_put *put, uint64_
 {
 	const struct sim_request *r = life->shadow->current;
 	if (put->accepted_life == life->number && put->accepted_count >= put->tries)
-		sim_fail(life->sim, 4, "u%u accepted put %lu %u times, asked for %u times: generations %lu "
-		         "and %lu", life->slot, put->number, put->accepted_count + 1, put->tries,
+		sim_fail(life->sim, 4, "u%u accepted put %lu %u times, asked for %u times: generations "
+		         "%lu and %lu", life->slot, put->number, put->accepted_count + 1, put->tries,
 		         put->accepted_generation, generation);
 	if (r != NULL && (r->op == SY_OP_COMMIT || r->put == put))
 		check_slot(life, r, sy_op_name((uint8_t)r->op));

@@ -34,8 +34,8 @@ void check_sent(struct sim_client *client, uint32_t slot, const void *bytes, siz
 		sim_fail(sim, -1, "c%u/u%u sent what cannot be read", client->index, slot);
 		return;
 	}
-	sim_log(sim, "c%u/u%u sends %s %016lx/%u/%lu", client->index, slot, sy_op_name(wire.op),
-	        id.session, id.slot, id.seq);
+	sim_log(sim, "c%u/u%u sends %s %016lx/%u/%lu", client->index, slot,
+	        sy_op_name((uint8_t)wire.op), id.session, id.slot, id.seq);
 	if (wire.op == SY_OP_RESOLVE_KEYS) {
 		if (link->resolve_session == id.session && link->resolve_seq[id.slot] >= id.seq)
 			sim_fail(sim, 4, "c%u/u%u sent resolve %u/%lu again", client->index, slot, id.slot,
@@ -50,7 +50,7 @@ void check_sent(struct sim_client *client, uint32_t slot, const void *bytes, siz
 		return;
 	if (task->mutating_session != 0 && task->mutating_session != id.session)
 		sim_fail(sim, 5, "c%u/u%u carried %s of op %lu over into another session", client->index,
-		         slot, sy_op_name(wire.op), task->number);
+		         slot, sy_op_name((uint8_t)wire.op), task->number);
 	task->mutating_session = id.session;
 }
 
@@ -75,8 +75,9 @@ void check_i5_before(struct sim_life *life)
 	for (uint32_t i = 0; i < wire->notice_count; i++) {
 		struct sy_request_id name = wire->notices[i].name;
 		const struct sim_session *owner = sim_shadow_session(life, name.session);
-		if (owner != NULL && (owner->client != s->client || owner->client_life != s->client_life) &&
-		    owner_lives(core, name) && is_held(core, name))
+		bool strange = owner != NULL && (owner->client != s->client ||
+		                                 owner->client_life != s->client_life);
+		if (strange && owner_lives(core, name) && is_held(core, name))
 			shadow->strange[shadow->strange_count++] = name;
 	}
 }

@@ -11,13 +11,15 @@
 #include "sim.h"
 #include "sim_shrink.h"
 
-enum { EXIT_VIOLATED = 1, EXIT_USAGE = 2, JOBS_MAX = 64 };
+enum { EXIT_VIOLATED = 1, EXIT_USAGE = 2, JOBS_MAX = 64, ALSO_MAX = 256 };
 
 struct options {
 	uint64_t first, last;
 	struct sim_wanted wanted;
 	uint32_t jobs;
-	bool trace, shrink, coverage, quiet;
+	bool trace, shrink, coverage, few;
+	uint64_t also[ALSO_MAX]; /* seeds run besides the range */
+	uint32_t also_count;
 	bool many;     /* a range of seeds was asked for */
 };
 
@@ -32,6 +34,8 @@ static const char usage[] =
 	"  --units U       1 to 4 units             (otherwise drawn)\n"
 	"  --off A,B       faults that do not happen; --off list names them\n"
 	"  --only N        only the checker of invariant N may fire\n"
+	"  --also FILE     seeds that once found something, one a line, before the range\n"
+	"  --few           a range too short to meet everything: what is missing is only told\n"
 	"  --jobs J        processes for a range of seeds (1)\n"
 	"  --trace         print the whole history\n"
 	"  --shrink        look for a shorter history that breaks the same invariant\n"
@@ -119,8 +123,8 @@ static void list_mutants(void)
 #undef MUTANT
 }
 
-enum option_number { SEED = 1, SEEDS, STEPS, CLIENTS, UNITS, OFF, ONLY, JOBS, TRACE, SHRINK, COVERAGE,
-              MUTANT, HELP };
+enum option_number { SEED = 1, SEEDS, STEPS, CLIENTS, UNITS, OFF, ONLY, JOBS, TRACE, SHRINK, ALSO, FEW,
+                     COVERAGE, MUTANT, HELP };
 
 static const struct option long_options[] = {
 	{"seed", required_argument, NULL, SEED},
@@ -131,6 +135,8 @@ static const struct option long_options[] = {
 	{"off", required_argument, NULL, OFF},
 	{"only", required_argument, NULL, ONLY},
 	{"jobs", required_argument, NULL, JOBS},
+	{"also", required_argument, NULL, ALSO},
+	{"few", no_argument, NULL, FEW},
 	{"trace", no_argument, NULL, TRACE},
 	{"shrink", no_argument, NULL, SHRINK},
 	{"coverage", no_argument, NULL, COVERAGE},
@@ -146,6 +152,26 @@ static bool parse_small(const char *text, uint64_t low, uint64_t high, uint32_t 
 		return false;
 	*ret_number = (uint32_t)number;
 	return true;
+}
+
+/* The first word of each line is a seed, unless it begins with #. */
+static bool read_also(const char *path, struct options *options)
+{
+	char line[512];
+	bool right = true;
+	FILE *file = fopen(path, "r");
+	if (file == NULL)
+		return false;
+	while (right && fgets(line, sizeof line, file) != NULL) {
+		if (line[0] == '#' || line[0] == '\n')
+			continue;
+		line[strcspn(line, " \t\n")] = 0;
+		right = options->also_count < ALSO_MAX &&
+		        parse_number(line, 0, UINT64_MAX, &options->also[options->also_count]);
+		options->also_count += right;
+	}
+	fclose(file);
+	return right;
 }
 
 /* One option. False: its value is wrong. */
@@ -173,6 +199,11 @@ static bool take(struct options *options, int option, const char *value)
 		return parse_small(value, 1, SIM_INVARIANTS, &options->wanted.only);
 	case JOBS:
 		return parse_small(value, 1, JOBS_MAX, &options->jobs);
+	case ALSO:
+		return read_also(value, options);
+	case FEW:
+		options->few = true;
+		return true;
 	case TRACE:
 		options->trace = true;
 		return true;
@@ -232,6 +263,8 @@ static void run_share(const struct options *options, uint32_t job, int to_parent
 {
 	struct sim_counts sum = {0};
 	uint64_t failed = 0;
+	for (uint32_t i = job; i < options->also_count; i += options->jobs)
+		failed += !run_seed(options, options->also[i], &sum);
 	for (uint64_t seed = options->first + job; seed <= options->last; seed += options->jobs) {
 		failed += !run_seed(options, seed, &sum);
 		if (seed > UINT64_MAX - options->jobs)
@@ -276,7 +309,7 @@ static uint64_t run_jobs(const struct options *options, struct sim_counts *sum)
 static int run_all(const struct options *options)
 {
 	struct sim_counts sum = {0};
-	uint64_t seeds = options->last - options->first + 1, failed = 0;
+	uint64_t seeds = options->last - options->first + 1 + options->also_count, failed = 0;
 	if (options->many)
 		failed = run_jobs(options, &sum);
 	else
@@ -286,6 +319,8 @@ static int run_all(const struct options *options)
 	if (!options->many)
 		return failed == 0 ? 0 : EXIT_VIOLATED;
 	uint32_t missing = failed == 0 && options->wanted.only == 0 ? sim_counts_missing(&sum) : 0;
+	if (options->few)
+		missing = 0;
 	printf("%lu passed, %lu failed\n", seeds - failed, failed + (missing > 0));
 	return failed == 0 && missing == 0 ? 0 : EXIT_VIOLATED;
 }

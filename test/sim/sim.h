@@ -134,6 +134,9 @@ struct sim_task {
 	size_t range_count, range_at;
 	uint64_t done_bytes;      /* of the write, or of ranges[range_at] */
 	bool pinned, stable;      /* what was read so far is as it should be */
+	/* a scan of several requests: how often each key came, and what stood when it began */
+	uint8_t (*scanned)[SIM_FIELDS_MAX];
+	uint64_t scan_order, scan_life;
 	uint32_t views_left;
 };
 
@@ -211,7 +214,7 @@ struct sim {
 void sim_run(struct sim *ret_sim, const struct sim_config *config, enum sim_trace trace);
 void sim_done(struct sim *sim);
 
-/* A checker's word: the first one counts and ends the run. invariant -1: no invariant, but wrong. */
+/* A checker's word: the first one counts and ends the run. -1: no invariant, but wrong. */
 __attribute__((format(printf, 3, 4))) void sim_fail(struct sim *sim, int invariant,
                                                     const char *format, ...);
 __attribute__((format(printf, 2, 3))) void sim_log(struct sim *sim, const char *format, ...);

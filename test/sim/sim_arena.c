@@ -54,7 +54,8 @@ static const char *derived_fault(struct sy_core *core, struct sy_core *copy)
 	if (a->row_count != b->row_count || a->entries.used != b->entries.used ||
 	    a->blobs.used != b->blobs.used)
 		return "its counts of rows, entries and blobs";
-	if (a->hole_count != b->hole_count || sy_region_largest_hole(core) != sy_region_largest_hole(copy))
+	if (a->hole_count != b->hole_count ||
+	    sy_region_largest_hole(core) != sy_region_largest_hole(copy))
 		return "its holes";
 	if (a->fields.pool.used != b->fields.pool.used || a->shapes.pool.used != b->shapes.pool.used ||
 	    a->namespaces.pool.used != b->namespaces.pool.used)
@@ -82,7 +83,8 @@ static void rebuild(struct sim_life *life, bool keep_volatile)
 	sy_core_rebuild(copy, keep_volatile);
 	const char *fault = sy_core_audit(copy);
 	if (fault != NULL)
-		sim_fail(life->sim, 6, "u%u rebuilt%s: %s", life->slot, keep_volatile ? "" : " anew", fault);
+		sim_fail(life->sim, 6, "u%u rebuilt%s: %s", life->slot,
+		         keep_volatile ? "" : " anew", fault);
 	fault = keep_volatile ? derived_fault(core, copy) : restart_fault(core, copy);
 	if (fault != NULL)
 		sim_fail(life->sim, 6, "u%u rebuilt%s has not %s", life->slot,

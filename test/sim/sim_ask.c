@@ -167,8 +167,9 @@ static bool ask_scan(struct sim_client *client, struct sim_task *task)
 		.last_row = sim_draw(sim, 3) == 0 ? sim->config.rows : UINT64_MAX,
 		.fields = task->fields,
 		.field_count = all ? 0 : draw_fields(sim, task),
-		.limit = sim_draw(sim, 2) == 0 ? 3 : SY_SCAN_LIMIT_MAX,
-		.cursor = sim_draw(sim, 4) == 0 ? sim_draw(sim, 50) : 0};
+		.limit = sim_draw(sim, 2) == 0 ? 3 + (uint32_t)sim_draw(sim, 20) : SY_SCAN_LIMIT_MAX,
+		.cursor = sim_draw(sim, 8) == 0 ? sim_draw(sim, 50) : 0};
+	task->scan_life = 0;
 	return true;
 }
 

@@ -25,13 +25,21 @@ void check_i2_answer(struct sim_client *client, const struct sim_task *task,
 void check_i3_accepted(struct sim_life *life, const struct sim_put *put, uint64_t generation);
 void check_resolve(struct sim_life *life, struct sim_request *request,
                    const struct sy_reply *reply); /* as it leaves the unit: I2, I3, I4, I8 */
-void check_i3_scan(struct sim_life *life, const struct sim_request *request,
+void check_i3_scan(struct sim_life *life, struct sim_request *request,
                    const struct sy_reply *reply);
+/* One request of a scan, as its client got it; at the last one, the whole scan. */
+void check_i3_scanned(struct sim_client *client, struct sim_task *task);
 void check_resolved(struct sim_client *client, struct sim_task *task); /* as its client got it */
 void check_read_piece(struct sim_client *client, struct sim_task *task,
                       const struct sim_range *range, uint64_t from, uint64_t bytes);
 void check_i3_read(struct sim_client *client, struct sim_task *task); /* a read that counts */
 void check_put_told(struct sim_client *client, struct sim_task *task);
+
+/* What the parts of I3 share: equal shapes; a request's message, decoded once more; whose
+ * namespace it is about (SIM_SPACES: the stranger's). */
+bool check_shape_equal(const sy_shape *a, const sy_shape *b);
+bool check_asked(struct sim *sim, const struct sim_request *request, struct sy_request *ret_wire);
+uint32_t check_space_of(struct sim_life *life, const struct sim_request *request);
 
 /* I4: once or never. */
 void check_i4_granted(struct sim_life *life, struct sy_request_id name, uint64_t generation);

@@ -118,7 +118,7 @@ static void tell_unit(struct sim_client *client, uint32_t slot, enum sy_event_ki
 	struct sim_event event = {.kind = SIM_UNIT_PEER, .who = slot, .life = life->number,
 	                          .number = token, .slot = (uint32_t)kind, .extra = notice};
 	if (token != 0)
-		sim_at(sim, sim_wait(sim, sim->config.latency_ns), event);
+		sim_at(sim, 1 + sim_draw(sim, 4 * sim->config.latency_ns), event);
 }
 
 static void disconnected(struct sim_client *client, uint32_t slot)
@@ -351,6 +351,7 @@ void sim_client_free(struct sim_client *client)
 		sy_buf_free(&client->tasks[i].op.result);
 		sy_buf_free(&client->tasks[i].check.result);
 		free(client->tasks[i].ranges);
+		free(client->tasks[i].scanned);
 	}
 	free(client->tasks);
 	client->tasks = NULL;

@@ -50,7 +50,8 @@ static void draw_rates(struct sy_prng *prng, struct sim_config *config)
 		[SIM_FAULT_UNIT_DRAIN] = 300, [SIM_FAULT_OLD_SLAB] = 10000,
 		[SIM_FAULT_DIRECTORY] = 400, [SIM_FAULT_CLOCK_HELD] = 400,
 		[SIM_FAULT_CLOCK_JUMP] = 200, [SIM_FAULT_STRANGER] = 900, [SIM_FAULT_GARBAGE] = 300,
-		[SIM_FAULT_SCRIBBLE] = 400, [SIM_FAULT_STALE] = 5000, [SIM_FAULT_CANCEL] = 300, [SIM_FAULT_ARENA_MOVE] = 800,
+		[SIM_FAULT_SCRIBBLE] = 400, [SIM_FAULT_STALE] = 5000,
+		[SIM_FAULT_CANCEL] = 300, [SIM_FAULT_ARENA_MOVE] = 800,
 		[SIM_FAULT_ARENA_REBUILD] = 800, [SIM_FAULT_CAPACITY] = 1,
 	};
 	bool calm = sy_prng_chance(prng, 10);
@@ -150,7 +151,7 @@ void sim_config_draw(struct sim_config *ret_config, uint64_t seed,
 	struct sy_prng draw, *prng = &draw;
 	sy_prng_seed(prng, seed ^ UINT64_C(0x5eed));
 	*config = (struct sim_config){.seed = seed, .only = wanted->only, .off = wanted->off};
-	config->steps = PICK(prng, 3000, 6000, 12000);
+	config->steps = PICK(prng, 4000, 10000, 24000);
 	config->clients = PICK(prng, 1, 2, 3, 4, 6);
 	config->units = PICK(prng, 1, 1, 2, 3);
 	if (wanted->clients != 0)

@@ -1,4 +1,4 @@
-/* What a run met: counted, so that a state, a fault or an error that no seed ever reaches shows. */
+/* What a run met: counted, so that a state, fault or error that no seed ever reaches shows. */
 #ifndef SIM_COUNT_H
 #define SIM_COUNT_H
 

@@ -7,7 +7,7 @@
 uint64_t sim_connect(struct sim *sim, uint32_t client, uint32_t slot)
 {
 	if (sim->connection_count == sim->connection_capacity) {
-		sim->connection_capacity = sim->connection_capacity == 0 ? 64 : sim->connection_capacity * 2;
+		sim->connection_capacity = 64 + sim->connection_capacity * 2;
 		sim->connections = realloc(sim->connections,
 		                           sim->connection_capacity * sizeof *sim->connections);
 		if (sim->connections == NULL)

@@ -1,4 +1,4 @@
-/* Keeps the shadow true: what each message, step and reply of a unit means for what may be seen. */
+/* Keeps the shadow true: what each message, step and reply of a unit means for what is seen. */
 #include "sim_shadow.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static void add_session(struct sim_life *life, uint64_t number, uint64_t route)
 	if (sim_shadow_session(life, number) != NULL)
 		return;
 	if (shadow->session_count == shadow->session_capacity) {
-		shadow->session_capacity = shadow->session_capacity == 0 ? 8 : shadow->session_capacity * 2;
+		shadow->session_capacity = 8 + shadow->session_capacity * 2;
 		shadow->sessions = realloc(shadow->sessions,
 		                           shadow->session_capacity * sizeof *shadow->sessions);
 		if (shadow->sessions == NULL)
@@ -159,8 +159,8 @@ void sim_shadow_before(struct sim_life *life, uint64_t route, const void *bytes,
 	}
 	const struct sy_request *wire = &shadow->wire;
 	sim->counts.requests[wire->op]++;
-	sim_log(sim, "u%u gets %s %016lx/%u/%lu notices %lu+%u", life->slot, sy_op_name(wire->op),
-	        wire->id.session, wire->id.slot, wire->id.seq, wire->first_notice,
+	sim_log(sim, "u%u gets %s %016lx/%u/%lu notices %lu+%u", life->slot,
+	        sy_op_name((uint8_t)wire->op), wire->id.session, wire->id.slot, wire->id.seq, wire->first_notice,
 	        wire->notice_count);
 	if (wire->op == SY_OP_HELLO)
 		return;
@@ -427,12 +427,12 @@ void sim_shadow_reply(struct sim_life *life, uint64_t route, const void *bytes, 
 	if (sy_reply_decode(bytes, count, op, keys, &sim->peek_scratch, &reply, &err) != SY_OK) {
 		/* One to a message that could not be read has only its id. */
 		sim_fail(sim, -1, "u%u sent a %s reply that cannot be read: %s", life->slot,
-		         sy_op_name(op), err.message);
+		         sy_op_name((uint8_t)op), err.message);
 		return;
 	}
 	count_reply(sim, &reply);
-	sim_log(sim, "u%u replies %s %016lx/%u/%lu fault %u notices %lu", life->slot, sy_op_name(op),
-	        id.session, id.slot, id.seq, reply.outcome.fault, reply.notices_done);
+	sim_log(sim, "u%u replies %s %016lx/%u/%lu fault %u notices %lu", life->slot,
+	        sy_op_name((uint8_t)op), id.session, id.slot, id.seq, reply.outcome.fault, reply.notices_done);
 	if (op == SY_OP_HELLO)
 		hello_reply(life, route, &reply);
 	else if (r != NULL && reply.outcome.fault == SY_FAULT_NONE && op == SY_OP_RESOLVE_KEYS)
@@ -454,8 +454,8 @@ void sim_shadow_after(struct sim_life *life)
 	shadow->parked_seen = parked;
 	if (shadow->leaving_count > 0 && core->volatiles.running_jobs.count == 0)
 		settle_leaving(life, NULL);
-	if (shadow->current != NULL && shadow->current->release != NULL && core->volatiles.running_jobs.count > 0)
-		life->sim->counts.long_releases++;
+	bool released = shadow->current != NULL && shadow->current->release != NULL;
+	life->sim->counts.long_releases += released && core->volatiles.running_jobs.count > 0;
 	check_i4_notices(life);
 	check_i5_after(life);
 	if (life->steps % life->sim->config.audit_every == 0)

@@ -42,6 +42,7 @@ struct sim_put {
 	bool scribbled;   /* its client spoilt its bytes, or what it said of them */
 	bool miscounted;  /* allocated for one entry more than come */
 	enum sim_told told;
+	bool maybe;       /* an earlier try came to no answer */
 	uint64_t deadline_ns;  /* of the newest try, on the world's clock */
 	uint64_t generation, incarnation; /* of the newest reservation its client knows */
 	uint32_t tries;        /* times its client asked for it to be stored */
@@ -91,6 +92,7 @@ struct sim_request {
 	struct sim_put *put;
 	uint64_t generation;         /* of the region it was given */
 	uint64_t ran_ns;             /* a resolve: when */
+	uint64_t first_order;        /* a scan: accepted when it ran first */
 	bool ran, given_up;
 	uint64_t key_count;
 	struct sim_range_seen *seen; /* a resolve: what it was told, in order of keys */

@@ -21,6 +21,14 @@ static uint64_t draw_deadline(struct sim *sim)
 	return SIM_MS * (1 + sim_draw(sim, lengths_ms[sim_draw(sim, 6)]));
 }
 
+/* The checker of I10 looks whether it has ended by then. */
+static void expect_end(struct sim_client *client, const struct sim_task *task, uint64_t length_ns)
+{
+	struct sim_event due = {.kind = SIM_DEADLINE, .who = client->index, .life = client->life,
+	                        .number = (uint64_t)(task - client->tasks), .extra = task->number};
+	sim_at(client->sim, length_ns + 100 * SIM_MS + 1, due);
+}
+
 static void begin(struct sim_client *client, struct sim_task *task, uint64_t length_ns)
 {
 	struct sim *sim = client->sim;
@@ -35,13 +43,12 @@ static void begin(struct sim_client *client, struct sim_task *task, uint64_t len
 	task->op.deadline_ns = sim_client_now(client) + length_ns;
 	task->check.owner = task;
 	if (task->put != NULL) {
+		task->put->maybe = task->put->maybe || task->put->told == SIM_TOLD_UNKNOWN;
 		task->put->told = SIM_TOLD_NOTHING;
 		task->put->tries += task->op.kind != SY_OP_KIND_COMMIT;
 		task->put->deadline_ns = sy_max_u64(task->put->deadline_ns, sim->shown_ns + length_ns);
 	}
-	struct sim_event due = {.kind = SIM_DEADLINE, .who = client->index, .life = client->life,
-	                        .number = (uint64_t)(task - client->tasks), .extra = task->number};
-	sim_at(sim, length_ns + 100 * SIM_MS + 1, due);
+	expect_end(client, task, length_ns);
 	sim_log(sim, "c%u/u%u op %lu kind %u put %lu for %.3f s", client->index, task->slot,
 	        task->number, task->op.kind, task->put != NULL ? task->put->number : 0,
 	        (double)length_ns / 1e9);
@@ -125,6 +132,8 @@ void sim_task_check(struct sim_client *client, struct sim_task *task)
 	task->check.pin_check.count = 1;
 	task->check.owner = task;
 	task->check.deadline_ns = sim_client_now(client) + draw_deadline(client->sim);
+	task->number = ++client->sim->op_count;
+	expect_end(client, task, task->check.deadline_ns - sim_client_now(client));
 	sy_machine_start(machine, &task->check, sim_client_now(client));
 	sim_link_pump(client, task->slot);
 }
@@ -148,8 +157,8 @@ static void put_ended(struct sim_client *client, struct sim_task *task)
 	struct sim_put *put = task->put;
 	const struct sy_machine_op *op = &task->op;
 	put->told = op->end == SY_OP_END_OK ? SIM_TOLD_OK
-	            : op->unknown           ? SIM_TOLD_UNKNOWN
-	                                    : SIM_TOLD_FAILED;
+	            : op->unknown || put->maybe ? SIM_TOLD_UNKNOWN
+	                                        : SIM_TOLD_FAILED;
 	check_put_told(client, task);
 }
 
@@ -168,6 +177,20 @@ static bool resolve_ended(struct sim_client *client, struct sim_task *task)
 	if (task->range_count == 0)
 		return false;
 	sim_copy_read(client, task);
+	return true;
+}
+
+/* A scan goes on where it stopped, until it is through or its unit is another. */
+static bool scan_ended(struct sim_client *client, struct sim_task *task)
+{
+	struct sy_machine_op *op = &task->op;
+	check_i3_scanned(client, task);
+	if (op->reply.scan_cursor == 0 || task->cancelled || client->closing ||
+	    client->sim->winding_down)
+		return false;
+	op->scan.cursor = op->reply.scan_cursor;
+	task->begun_ns = client->sim->shown_ns;
+	sy_machine_start(client->links[task->slot].machine, op, sim_client_now(client));
 	return true;
 }
 
@@ -203,6 +226,8 @@ void sim_task_done(struct sim_client *client, struct sim_task *task)
 	const struct sy_machine_op *op = &task->op;
 	check_i10_done(client, task, op);
 	if (!settle(client, task))
+		return;
+	if (op->kind == SY_OP_KIND_SCAN && op->end == SY_OP_END_OK && scan_ended(client, task))
 		return;
 	sim->counts.ends[op->end]++;
 	sim_log(sim, "c%u/u%u op %lu ends %u fault %u why %u%s%s", client->index, task->slot,

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Plants each fault of src/base/mutants.h and shows that the checker of its invariant finds it.
+
+Each mutant runs over the same seeds twice: with the checker of its own invariant alone, whose
+catches count, and with all of them, to say who speaks first. A mutant that its own checker never
+catches fails; so does an invariant with fewer than two mutants, and any violation without one.
+Needs a simulator built with -Dmutants=true (the code's own assertions are off there).
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+INVARIANTS = 10
+LEAST_AN_INVARIANT = 2
+LIMIT_S = 600
+CAUGHT = re.compile(r"^I(\d+): ")
+SEED = re.compile(r"^seed (\d+), step")
+
+
+def run(sim, seeds, jobs, *more):
+    """The invariants that fired, as (seed, invariant), and whether the process came to its end."""
+    command = [sim, "--seeds", f"1-{seeds}", "--jobs", str(jobs), *more]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    fired, invariant = [], None
+    for line in done.stdout.splitlines():
+        if caught := CAUGHT.match(line):
+            invariant = int(caught.group(1))
+        elif (seed := SEED.match(line)) and invariant is not None:
+            fired.append((int(seed.group(1)), invariant))
+            invariant = None
+    return sorted(fired), re.search(r"^\d+ passed, \d+ failed$", done.stdout, re.M) is not None
+
+
+def mutants(sim):
+    listed = subprocess.run([sim, "--mutant", "list"], capture_output=True, text=True, check=True)
+    return [(name, int(number)) for name, number in map(str.split, listed.stdout.splitlines())]
+
+
+def try_mutant(sim, name, invariant, args):
+    own, whole = run(sim, args.seeds, args.jobs, "--mutant", name, "--only", str(invariant))
+    every, _ = run(sim, args.first_seeds, args.jobs, "--mutant", name)
+    first = Counter(number for _, number in every)
+    said = " ".join(f"I{number}:{count}" for number, count in sorted(first.items()))
+    needed = str(own[0][0]) if own else "-"
+    print(f"{name:28} I{invariant:<3} {needed:>6} {len(own):>5}/{args.seeds:<5} {said}", flush=True)
+    if not whole:
+        print(f"  some seeds of {name} ended in a crash, which counts as no catch")
+    return bool(own)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sim", help="a simulator built with -Dmutants=true")
+    parser.add_argument("--seeds", type=int, default=200, help="seeds for each mutant (200)")
+    parser.add_argument("--first-seeds", type=int, default=40,
+                        help="seeds with all checkers, to see who speaks first (40)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    args = parser.parse_args()
+    if not Path(args.sim).exists():
+        sys.exit(f"run_mutants: no simulator at {args.sim}: ninja -C BUILD test/sim/sim")
+    found = mutants(args.sim)
+    passed, failed = 0, 0
+    print(f"{'mutant':28} {'of':4} {'seed':>6} {'caught':>11} with all checkers, who speaks first")
+    for name, invariant in found:
+        if try_mutant(args.sim, name, invariant, args):
+            passed += 1
+        else:
+            failed += 1
+            print(f"FAILED  {name} survives the checker of I{invariant}")
+    clean, _ = run(args.sim, args.seeds, args.jobs)
+    print(f"without a mutant: {len(clean)} violations in {args.seeds} seeds")
+    for invariant in range(1, INVARIANTS + 1):
+        if sum(number == invariant for _, number in found) < LEAST_AN_INVARIANT:
+            failed += 1
+            print(f"FAILED  I{invariant} has fewer than {LEAST_AN_INVARIANT} mutants")
+    passed, failed = passed + (not clean), failed + bool(clean)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
