@@ -175,14 +175,16 @@ class Runner:
 
     def run_command(self, suite, log):
         places = {"build": OUT / suite.build, "seeds": self.seeds(), "jobs": os.cpu_count() or 1}
+        places["runs"] = 100 * self.seeds()  # of each fuzzer
 
         def fill(match):
             name, share = match.group(1), match.group(2)
             return str(places[name] // int(share) if share else places[name])
 
-        words = [re.sub(r"\{(build|seeds|jobs)(?:/(\d+))?\}", fill, word) for word in suite.what]
+        place = re.compile(r"\{(build|seeds|runs|jobs)(?:/(\d+))?\}")
+        words = [place.sub(fill, word) for word in suite.what]
         limit_s = suite.limit_s
-        if any("{seeds" in word for word in suite.what):
+        if any("{seeds" in word or "{runs" in word for word in suite.what):
             limit_s *= max(1, self.seeds() / 1000)
         return self.one(suite, words, log, limit_s)
 
@@ -303,7 +305,7 @@ def main():
     parser.add_argument("suites", nargs="*", help="suites to run; all if none is named")
     parser.add_argument("--list", action="store_true", help="list the suites and stop")
     parser.add_argument(
-        "--long", action="store_true", help="10,000 simulator seeds instead of 1,000"
+        "--long", action="store_true", help="ten times the simulator seeds and fuzzer executions"
     )
     parser.add_argument("--seeds", type=int, help="that many simulator seeds")
     parser.add_argument("--meson", default="meson", help=argparse.SUPPRESS)

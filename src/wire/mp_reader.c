@@ -140,8 +140,10 @@ static struct sy_span read_run(struct sy_mp_reader *reader, enum head_kind kind,
 		sy_mp_fail(reader, fault);
 	else if (head.number > max_bytes)
 		sy_mp_fail(reader, "holds bytes over the limit");
+#ifndef SY_FUZZ_CANARY /* left out where the fuzzers are to show that they find it missing */
 	else if (head.number > left(reader))
 		sy_mp_fail(reader, "is cut off");
+#endif
 	if (reader->fault != NULL)
 		return (struct sy_span){NULL, 0};
 	struct sy_span run = {reader->at, (size_t)head.number};

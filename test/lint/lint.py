@@ -64,7 +64,8 @@ class Tree:
         )
 
     def texts(self):
-        return [f for f in self.files if not f.startswith("LICENSE")]
+        """All but what is kept byte by byte: licences, and inputs of fuzzers."""
+        return [f for f in self.files if not f.startswith(("LICENSE", "test/fuzz/corpus/"))]
 
     def code(self):
         return [f for f in self.texts() if not f.endswith(NOT_CODE)]
