@@ -124,14 +124,14 @@ static sy_status clear(sy_client *client, const uint64_t *rows, size_t row_count
 {
 	uint64_t end_ns = sy_client_deadline(client, deadline_ns);
 	struct sy_release release = {.field_count = (uint32_t)field_count};
-	struct sy_span *names = calloc(field_count + 1, sizeof *names);
 	sy_status status = SY_OK;
 
+	if (row_count >= UINT32_MAX || field_count > SY_FIELDS_PER_REQUEST_MAX)
+		return sy_fail(err, SY_E_INVALID, "clear", "%zu rows, %zu fields are too many", row_count,
+		               field_count);
+	struct sy_span *names = calloc(field_count + 1, sizeof *names);
 	if (names == NULL || !group(rows, row_count, sy_hub_unit_count(client->hub), &release))
 		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	if (status == SY_OK && (row_count >= UINT32_MAX || field_count > SY_FIELDS_PER_REQUEST_MAX))
-		status = sy_fail(err, SY_E_INVALID, __func__, "%zu rows, %zu fields are too many",
-		                 row_count, field_count);
 	for (size_t f = 0; status == SY_OK && f < field_count; f++) {
 		const char *fault = sy_name_fault(fields[f], strlen(fields[f]));
 

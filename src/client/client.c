@@ -12,6 +12,8 @@
 
 static const uint64_t TIMEOUT_NS = 120u * 1000000000ull;
 static const uint64_t CONTROL_TIMEOUT_NS = 30u * 1000000000ull;
+/* A century, so that no sum of it and an instant wraps around. */
+static const uint64_t LONGEST_NS = 100u * 366 * 86400 * 1000000000ull;
 
 sy_status sy_open_hub(const struct sy_open *open, struct sy_hub **ret_hub, sy_error *err)
 {
@@ -45,6 +47,8 @@ sy_status sy_open_hub(const struct sy_open *open, struct sy_hub **ret_hub, sy_er
 		config.timeout_ns = TIMEOUT_NS;
 	if (config.control_timeout_ns == 0)
 		config.control_timeout_ns = CONTROL_TIMEOUT_NS;
+	config.timeout_ns = sy_min_u64(config.timeout_ns, LONGEST_NS);
+	config.control_timeout_ns = sy_min_u64(config.control_timeout_ns, LONGEST_NS);
 	return sy_hub_open(&config, ret_hub, err);
 }
 

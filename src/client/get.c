@@ -15,9 +15,9 @@ static size_t gather(const struct sy_lookup_part *part, const struct sy_items *i
 	const struct sy_reply *reply = &part->call.op.reply;
 	size_t count = 0;
 
-	for (size_t k = 0; k < part->last - part->first; k++) {
-		const struct sy_result_item *item =
-			&result->items[items->items[part->first + k].source];
+	for (size_t i = part->first, k = 0; i < part->last; i++) {
+		k = sy_lookup_key(part, i, k);
+		const struct sy_result_item *item = &result->items[items->items[i].source];
 		uint8_t *to = (uint8_t *)(uintptr_t)item->data;
 		uint64_t offset = reply->resolved.offset[k];
 
@@ -93,9 +93,9 @@ static sy_status view_all(struct sy_hub *hub, const struct sy_items *items,
 			return sy_fail(err, SY_E_TRANSFER_FAILED, __func__,
 			               "unit %u is on another host: its values can be copied, not viewed",
 			               part->call.unit_id);
-		for (size_t k = 0; k < part->last - part->first; k++) {
-			struct sy_result_item *item =
-				&result->items[items->items[part->first + k].source];
+		for (size_t i = part->first, k = 0; i < part->last; i++) {
+			k = sy_lookup_key(part, i, k);
+			struct sy_result_item *item = &result->items[items->items[i].source];
 
 			if (item->found != SY_FOUND_PINNED)
 				continue;
@@ -182,11 +182,14 @@ static sy_status get_columns(sy_client *client, const uint64_t *rows, size_t row
 {
 	struct sy_items items;
 	uint64_t end_ns = sy_client_deadline(client, deadline_ns);
-	struct sy_span *names = calloc(field_count + 1, sizeof *names);
-	sy_status status = SY_OK;
+	struct sy_span *names = NULL;
+	sy_status status = sy_items_check_counts(row_count, field_count, err);
 
-	if (names == NULL)
-		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	if (status == SY_OK) {
+		names = calloc(field_count + 1, sizeof *names);
+		if (names == NULL)
+			status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	}
 	if (status == SY_OK && field_count == 0)
 		status = sy_fail(err, SY_E_INVALID, __func__, "name at least one field");
 	if (status == SY_OK) {

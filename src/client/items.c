@@ -104,7 +104,8 @@ static uint32_t *sort_names(struct names *names, struct sy_items *ret)
 	}
 	for (uint32_t id = 0; id < names->count; id++)
 		names->list[id].rank = id;
-	qsort(names->list, names->count, sizeof *names->list, compare_names);
+	if (names->count > 0)
+		qsort(names->list, names->count, sizeof *names->list, compare_names);
 	for (uint32_t i = 0; i < names->count; i++) {
 		place[names->list[i].rank] = i;
 		ret->fields[i] = names->list[i].text;
@@ -158,12 +159,12 @@ static bool sort_items(struct sy_items *ret)
 static sy_status check_unique(const struct sy_items *items, sy_error *err)
 {
 	for (size_t i = 1; i < items->count; i++) {
-		const struct sy_item *a = &items->items[i - 1], *b = &items->items[i];
+		const struct sy_item *item = &items->items[i];
 
-		if (a->row == b->row && a->field == b->field)
+		if (sy_items_again(items, i))
 			return sy_fail(err, SY_E_INVALID, "put", "key %llu@%.*s comes twice",
-			               (unsigned long long)b->row, (int)items->fields[b->field].bytes,
-			               (const char *)items->fields[b->field].data);
+			               (unsigned long long)item->row, (int)items->fields[item->field].bytes,
+			               (const char *)items->fields[item->field].data);
 	}
 	return SY_OK;
 }
@@ -263,6 +264,14 @@ static sy_status number_fields(const struct sy_span *fields, size_t field_count,
 	return SY_OK;
 }
 
+sy_status sy_items_check_counts(size_t row_count, size_t field_count, sy_error *err)
+{
+	if (field_count <= UINT16_MAX && row_count < UINT32_MAX / (field_count + 1))
+		return SY_OK;
+	return sy_fail(err, SY_E_INVALID, __func__, "%zu rows by %zu fields are too many", row_count,
+	               field_count);
+}
+
 sy_status sy_items_from_columns(const uint64_t *rows, size_t row_count,
                                 const struct sy_span *fields, size_t field_count,
                                 uint32_t unit_count, bool unique, struct sy_items *ret_items,
@@ -273,9 +282,6 @@ sy_status sy_items_from_columns(const uint64_t *rows, size_t row_count,
 	struct names names = {0};
 	uint32_t *place = NULL;
 
-	if (field_count > UINT16_MAX || row_count >= UINT32_MAX / (field_count + 1))
-		return sy_fail(err, SY_E_INVALID, __func__, "%zu rows by %zu fields are too many",
-		               row_count, field_count);
 	items.count = row_count * field_count;
 	items.items = malloc((items.count + 1) * sizeof *items.items);
 	uint32_t *ids = calloc(field_count + 1, sizeof *ids);
@@ -302,22 +308,22 @@ sy_status sy_items_from_columns(const uint64_t *rows, size_t row_count,
 	return finish(&items, unique, ret_items, err);
 }
 
-void sy_items_blame(const struct sy_items *items, size_t first, size_t last, sy_error *err)
+void sy_items_blame_one(const struct sy_items *items, size_t i, sy_error *err)
 {
-	uint32_t before = UINT32_MAX;
-
 	if (err == NULL)
 		return;
-	for (size_t i = first; i < last; i++) {
-		uint32_t index =
+	if (err->index_count < err->index_capacity)
+		err->indexes[err->index_count] =
 			items->index_base + items->items[i].source / items->sources_per_index;
+	err->index_count++;
+}
 
-		/* The columns of one row stand side by side here. */
-		if (index == before)
-			continue;
-		before = index;
-		if (err->index_count < err->index_capacity)
-			err->indexes[err->index_count] = index;
-		err->index_count++;
+/* A row that was asked for twice has its columns in between each other: each index is taken from
+ * its first column alone. */
+void sy_items_blame(const struct sy_items *items, size_t first, size_t last, sy_error *err)
+{
+	for (size_t i = first; i < last; i++) {
+		if (items->items[i].source % items->sources_per_index == 0)
+			sy_items_blame_one(items, i, err);
 	}
 }

@@ -36,14 +36,26 @@ static inline uint32_t sy_items_unit(const struct sy_items *items, size_t i)
  * SY_E_SYS. */
 sy_status sy_items_from_keys(const sy_key *keys, size_t count, uint32_t unit_count, bool unique,
                              struct sy_items *ret_items, sy_error *err);
-/* Every row times every field; unique: neither a row nor a field comes twice. */
+/* More than a call may have? To be asked before anything is made of them. SY_E_INVALID. */
+sy_status sy_items_check_counts(size_t row_count, size_t field_count, sy_error *err);
+/* Every row times every field, of counts that were checked; unique: neither a row nor a field
+ * comes twice. */
 sy_status sy_items_from_columns(const uint64_t *rows, size_t row_count,
                                 const struct sy_span *fields, size_t field_count,
                                 uint32_t unit_count, bool unique, struct sy_items *ret_items,
                                 sy_error *err);
 void sy_items_done(struct sy_items *items);
 
-/* Puts the caller's index of items[first..last) into the error's lent array, each once. */
+/* Is it the key of the item before it? Equal keys stand side by side. */
+static inline bool sy_items_again(const struct sy_items *items, size_t i)
+{
+	return i > 0 && items->items[i].row == items->items[i - 1].row &&
+	       items->items[i].field == items->items[i - 1].field;
+}
+
+/* Puts the caller's indexes of items[first..last), whole rows, into the error's lent array, each
+ * once. */
 void sy_items_blame(const struct sy_items *items, size_t first, size_t last, sy_error *err);
+void sy_items_blame_one(const struct sy_items *items, size_t i, sy_error *err);
 
 #endif

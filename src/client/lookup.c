@@ -14,18 +14,19 @@ static sy_status cut(const struct sy_items *items, size_t first, uint32_t *seen,
                      size_t *ret_last, sy_error *err)
 {
 	uint64_t unit = items->items[first].row % items->unit_count;
-	size_t row_start = first, last = first, name_bytes = 0;
+	size_t row_start = first, last = first, keys = 0, name_bytes = 0;
 
 	for (; last < items->count && items->items[last].row % items->unit_count == unit; last++) {
 		const struct sy_item *item = &items->items[last];
 
 		if (item->row != items->items[row_start].row)
 			row_start = last;
+		keys += !sy_items_again(items, last);
 		if (seen[item->field] != stamp) {
 			seen[item->field] = stamp;
 			name_bytes += items->fields[item->field].bytes + 8;
 		}
-		if (last - first < SY_KEYS_PER_RESOLVE_MAX && name_bytes <= NAME_BYTES_MAX)
+		if (keys <= SY_KEYS_PER_RESOLVE_MAX && name_bytes <= NAME_BYTES_MAX)
 			continue;
 		if (row_start == first)
 			return sy_fail(err, SY_E_INVALID, "get", "more keys of row %llu than one request holds",
@@ -41,7 +42,7 @@ static bool fill(struct sy_lookup_part *part, const struct sy_items *items, uint
                  uint32_t *seen, uint32_t stamp)
 {
 	size_t count = part->last - part->first;
-	uint32_t field_count = 0;
+	uint32_t field_count = 0, key_count = 0;
 
 	part->rows = malloc(count * sizeof *part->rows);
 	part->field_of = malloc(count * sizeof *part->field_of);
@@ -49,20 +50,22 @@ static bool fill(struct sy_lookup_part *part, const struct sy_items *items, uint
 	                      sizeof *part->fields);
 	if (part->rows == NULL || part->field_of == NULL || part->fields == NULL)
 		return false;
-	for (size_t i = 0; i < count; i++) {
-		const struct sy_item *item = &items->items[part->first + i];
+	for (size_t i = part->first; i < part->last; i++) {
+		const struct sy_item *item = &items->items[i];
 
+		if (sy_items_again(items, i))
+			continue;
 		if (seen[item->field] != stamp) {
 			seen[item->field] = stamp;
 			place[item->field] = field_count;
 			part->fields[field_count++] = items->fields[item->field];
 		}
-		part->rows[i] = item->row;
-		part->field_of[i] = (uint16_t)place[item->field];
+		part->rows[key_count] = item->row;
+		part->field_of[key_count++] = (uint16_t)place[item->field];
 	}
 	part->call.op.resolve = (struct sy_resolve_args){
 		.rows = part->rows, .fields = part->fields, .field_of = part->field_of,
-		.row_count = (uint32_t)count, .field_count = field_count,
+		.row_count = key_count, .field_count = field_count,
 	};
 	return true;
 }
@@ -79,7 +82,7 @@ static sy_status add_part(struct sy_lookup *lookup, size_t *capacity,
 		lookup->parts = parts;
 		*capacity = grown;
 	}
-	lookup->parts[lookup->part_count++] = 
+	lookup->parts[lookup->part_count++] =
 		(struct sy_lookup_part){.items = items, .first = first, .last = last};
 	return SY_OK;
 }

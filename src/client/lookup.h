@@ -5,7 +5,8 @@
 #include "hub.h"
 #include "items.h"
 
-/* One resolve_keys on its way: items[first..last), whole rows of one unit. */
+/* One resolve_keys on its way: items[first..last), whole rows of one unit. A key that several
+ * items name is asked for once. */
 struct sy_lookup_part {
 	struct sy_call call;
 	const struct sy_items *items; /* borrowed */
@@ -33,6 +34,13 @@ sy_status sy_lookup_run(struct sy_hub *hub, const struct sy_items *sets, size_t 
 void sy_lookup_done(struct sy_lookup *lookup);
 /* Gives back all its pins. */
 void sy_lookup_unpin(struct sy_hub *hub, const struct sy_lookup *lookup);
+
+/* The number of items[i]'s key in the part's answer, given that of the item before (0 for the
+ * first). */
+static inline size_t sy_lookup_key(const struct sy_lookup_part *part, size_t i, size_t before)
+{
+	return i > part->first && !sy_items_again(part->items, i) ? before + 1 : before;
+}
 
 /* True if the part's answer pinned anything. */
 bool sy_lookup_part_pinned(const struct sy_lookup_part *part);

@@ -107,37 +107,32 @@ static sy_status value_of_cell(const void *context, uint32_t source,
 	uint32_t row = source / batch->count;
 	const uint8_t *data = column->data;
 	sy_value value = {.dtype = column->dtype, .kind = column->kind, .rank = column->shape.rank};
-	uint64_t unit = 1;
+	uint64_t unit = 1, offset;
 
 	if (column->offsets != NULL) {
 		if (column->offsets[row + 1] < column->offsets[row])
-			return sy_fail(err, SY_E_INVALID, __func__, "offsets of row %u run backwards", row);
+			return sy_fail(err, SY_E_INVALID, "put", "offsets of row %u run backwards", row);
 		value.nbytes = column->offsets[row + 1] - column->offsets[row];
-		value.data = data + column->offsets[row];
+		offset = column->offsets[row];
 	} else {
 		value.nbytes = column->row_bytes;
-		value.data = data + (uint64_t)row * column->stride_bytes;
+		offset = (uint64_t)row * column->stride_bytes;
 	}
-	if (value.rank > SY_RANK_MAX)
-		return sy_fail(err, SY_E_INVALID, __func__, "rank %u is over %d", value.rank, SY_RANK_MAX);
-	if (value.rank > 0 && value.kind == SY_KIND_TENSOR) {
-		for (uint32_t i = 1; i < value.rank; i++)
-			value.dims[i] = column->shape.tail[i - 1];
-		if (!sy_shape_unit_bytes(value.dtype, &column->shape, &unit))
-			return sy_fail(err, SY_E_INVALID, __func__, "the shape is too large");
+	if (data != NULL && value.nbytes > 0)
+		value.data = data + offset;
+	for (uint32_t i = 1; i < value.rank && i < SY_RANK_MAX; i++)
+		value.dims[i] = column->shape.tail[i - 1];
+	if (value.rank > 0 && sy_shape_unit_bytes(value.dtype, &column->shape, &unit))
 		value.dims[0] = unit == 0 ? 0 : value.nbytes / unit;
-	}
 	return sy_put_value_from(&value, ret_value, err);
 }
 
 static sy_status check_rows(const struct sy_items *items, sy_error *err)
 {
 	for (size_t i = 1; i < items->count; i++) {
-		const struct sy_item *a = &items->items[i - 1], *b = &items->items[i];
-
-		if (a->row == b->row && a->field == b->field)
-			return sy_fail(err, SY_E_INVALID, __func__, "row %llu comes twice",
-			               (unsigned long long)b->row);
+		if (sy_items_again(items, i))
+			return sy_fail(err, SY_E_INVALID, "put", "row %llu comes twice",
+			               (unsigned long long)items->items[i].row);
 	}
 	return SY_OK;
 }
@@ -150,11 +145,14 @@ static sy_status put_columns(sy_client *client, const uint64_t *rows, size_t row
 	struct sy_put_source source = {.context = &batch, .value = value_of_cell};
 	struct sy_items items = {0};
 	uint64_t end_ns = sy_client_deadline(client, deadline_ns);
-	struct sy_span *names = calloc(column_count + 1, sizeof *names);
-	sy_status status = SY_OK;
+	struct sy_span *names = NULL;
+	sy_status status = sy_items_check_counts(row_count, column_count, err);
 
-	if (names == NULL)
-		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	if (status == SY_OK) {
+		names = calloc(column_count + 1, sizeof *names);
+		if (names == NULL)
+			status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	}
 	if (status == SY_OK && column_count == 0 && row_count > 0)
 		status = sy_fail(err, SY_E_INVALID, __func__, "a batch of rows without columns");
 	if (status == SY_OK) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "entry_fault.h"
 #include "fail.h"
 #include "guard.h"
 #include "proto.h"
@@ -12,36 +13,43 @@
  * in a slab whose holes are smaller than the batch. */
 static const uint64_t BLOB_BYTES = 256u << 20;
 
+/* What is wrong with it, or NULL. */
+static const char *value_fault(const sy_value *value, sy_shape *ret_shape, uint64_t *ret_extent)
+{
+	sy_shape shape = {.rank = value->rank};
+	uint64_t unit, dim0_max;
+
+	if (value->nbytes > 0 && value->data == NULL)
+		return "has bytes but no data";
+	if (value->rank > SY_RANK_MAX)
+		return "has a rank over 8";
+	for (uint32_t i = 1; i < value->rank; i++)
+		shape.tail[i - 1] = value->dims[i];
+	const char *fault = sy_shape_fault(value->dtype, value->kind, &shape, &unit, &dim0_max);
+	if (fault != NULL)
+		return fault;
+	/* Not to be left to the index: it says nothing of bytes where a shape has none, and they
+	 * would be written past the blob's end. */
+	uint64_t lead = value->rank == 0 ? 1 : value->dims[0];
+	if (value->kind == SY_KIND_TENSOR &&
+	    (unit == 0 ? value->nbytes != 0
+	               : value->nbytes % unit != 0 || value->nbytes / unit != lead))
+		return "does not have as many bytes as its shape";
+	*ret_shape = shape;
+	*ret_extent = unit == 0 ? lead : value->nbytes;
+	return sy_extent_fault(value->kind, &shape, unit, dim0_max, *ret_extent);
+}
+
 sy_status sy_put_value_from(const sy_value *value, struct sy_put_value *ret_value, sy_error *err)
 {
 	struct sy_put_value made = {
-		.data = value->data, .nbytes = value->nbytes, .extent = value->nbytes,
-		.dtype = value->dtype, .kind = value->kind,
+		.data = value->data, .nbytes = value->nbytes, .dtype = value->dtype, .kind = value->kind,
 	};
-	uint64_t unit;
+	const char *fault = value_fault(value, &made.shape, &made.extent);
 
-	if (value->nbytes > 0 && value->data == NULL)
-		return sy_fail(err, SY_E_INVALID, __func__, "a value of %llu bytes has no data",
-		               (unsigned long long)value->nbytes);
-	if (value->kind == SY_KIND_TENSOR) {
-		if (value->rank > SY_RANK_MAX)
-			return sy_fail(err, SY_E_INVALID, __func__, "rank %u is over %d", value->rank,
-			               SY_RANK_MAX);
-		made.shape.rank = value->rank;
-		for (uint32_t i = 1; i < value->rank; i++)
-			made.shape.tail[i - 1] = value->dims[i];
-		if (!sy_shape_unit_bytes(value->dtype, &made.shape, &unit))
-			return sy_fail(err, SY_E_INVALID, __func__, "the shape is too large");
-		uint64_t lead = value->rank == 0 ? 1 : value->dims[0];
-		if (unit == 0)
-			made.extent = lead;
-		else if (value->nbytes % unit != 0 || value->nbytes / unit != lead)
-			return sy_fail(err, SY_E_INVALID, __func__,
-			               "a tensor of %llu bytes does not have the shape given",
-			               (unsigned long long)value->nbytes);
-	} else if (value->rank != 0 || value->dtype != SY_DTYPE_NONE) {
-		return sy_fail(err, SY_E_INVALID, __func__, "only tensors have a dtype and a shape");
-	}
+	if (fault != NULL)
+		return sy_fail(err, SY_E_INVALID, "put", "a value of %llu bytes %s",
+		               (unsigned long long)value->nbytes, fault);
 	*ret_value = made;
 	return SY_OK;
 }
@@ -57,7 +65,7 @@ sy_status sy_plan_cut(const struct sy_items *items, size_t first,
 		sy_status status = source->value(source->context, items->items[last].source, &value, err);
 
 		if (status != SY_OK) {
-			sy_items_blame(items, last, last + 1, err);
+			sy_items_blame_one(items, last, err);
 			return status;
 		}
 		if (items->items[last].row != items->items[row_start].row) {

@@ -33,9 +33,9 @@ sy_status sy_result_new(const struct sy_items *items, const struct sy_lookup *lo
 		const struct sy_resolved *in = &part->call.op.reply.resolved;
 
 		memcpy(result->shapes + shapes_before, in->shapes, in->shape_count * sizeof *in->shapes);
-		for (size_t k = 0; k < part->last - part->first; k++) {
-			struct sy_result_item *item =
-				&result->items[items->items[part->first + k].source];
+		for (size_t i = part->first, k = 0; i < part->last; i++) {
+			k = sy_lookup_key(part, i, k);
+			struct sy_result_item *item = &result->items[items->items[i].source];
 
 			item->found = in->found[k];
 			if (item->found == SY_FOUND_ABSENT)

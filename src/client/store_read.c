@@ -32,9 +32,10 @@ static void take_part(struct sy_resolved_keys *resolved, size_t unit,
 	held->incarnation = part->call.op.incarnation;
 	if (held->remote == NULL && part->call.remote != NULL)
 		held->remote = sy_remote_ref(part->call.remote);
-	for (size_t k = 0; k < part->last - part->first; k++) {
-		uint32_t source = part->items->items[part->first + k].source;
-		sy_located *key = &resolved->keys[held->first_key + source];
+	for (size_t i = part->first, k = 0; i < part->last; i++) {
+		k = sy_lookup_key(part, i, k);
+		sy_located *key =
+			&resolved->keys[held->first_key + part->items->items[i].source];
 
 		if (in->found[k] == SY_FOUND_ABSENT)
 			continue;
