@@ -1,6 +1,7 @@
 #include "demo_cluster.h"
 #include "fail.h"
 #include "supervisor.h"
+#include "takedown.h"
 #include "unit_options.h"
 
 #include <errno.h>
@@ -161,7 +162,12 @@ sy_status sy_demo_cluster_stop(struct sy_demo_cluster *cluster, sy_error *err)
 		close(cluster->pidfd);
 	cluster->supervisor = 0;
 	cluster->pidfd = -1;
-	if (wait_status != 0)
-		return sy_fail(err, SY_E_SYS, __func__, "the demo's cluster did not end cleanly");
-	return SY_OK;
+	if (wait_status == 0)
+		return SY_OK;
+	/* It was killed: what it could not remove is ours to remove. */
+	const struct sy_takedown_config config = {.run_dir = cluster->run_dir};
+	enum sy_takedown what;
+	bool log_kept;
+	sy_takedown_run(&config, &what, &log_kept, NULL);
+	return sy_fail(err, SY_E_SYS, __func__, "the demo's cluster did not end cleanly");
 }

@@ -67,8 +67,8 @@ bool sy_demo_hand_check(struct sy_demo_hand *hand, uint32_t step, uint32_t row, 
 	if (!form_equal(&put, got) || put.nbytes != got->nbytes)
 		return sy_demo_hand_fail(
 			hand, "%s: was put as %s %s with %" PRIu64 " bytes, came as %s %s with %" PRIu64,
-			place, sy_kind_name(put.kind), sy_dtype_name(put.dtype), put.nbytes, sy_kind_name(got->kind),
-			sy_dtype_name(got->dtype), got->nbytes);
+			place, sy_kind_name(put.kind), sy_dtype_name(put.dtype), put.nbytes,
+			sy_kind_name(got->kind), sy_dtype_name(got->dtype), got->nbytes);
 	hand->answer->tally.checked_bytes += put.nbytes;
 	if (put.nbytes == 0 || memcmp(put.data, got->data, put.nbytes) == 0)
 		return true;

@@ -68,7 +68,8 @@ bool sy_demo_print_json(const struct sy_demo_summary *summary)
 		phases, "checked_bytes", (json_int_t)summary->checked_bytes, "capacity_bytes",
 		(json_int_t)summary->capacity_bytes, "peak_bytes", (json_int_t)summary->peak_bytes,
 		"leaked_bytes", (json_int_t)summary->leaked_bytes);
-	int written = all != NULL ? json_dumpf(all, stdout, JSON_INDENT(2)) : -1;
+	size_t form = JSON_INDENT(2) | JSON_REAL_PRECISION(9);
+	int written = all != NULL ? json_dumpf(all, stdout, form) : -1;
 	json_decref(all);
 	putchar('\n');
 	return written == 0;

@@ -212,9 +212,10 @@ static void message_make(const struct sy_demo_source *source, uint32_t step, uin
                          struct sy_text *scratch)
 {
 	char text[160];
+	const char *reward = reward_of(source, step, row) ? "1.0" : "0.0";
 	snprintf(text, sizeof text,
 	         "{\"step\":%u,\"prompt\":%u,\"generation\":%u,\"reward\":%s,\"truncated\":false}",
-	         step, row / GROUP_ROWS, row % GROUP_ROWS, reward_of(source, step, row) ? "1.0" : "0.0");
+	         step, row / GROUP_ROWS, row % GROUP_ROWS, reward);
 	sy_text_add_word(scratch, text);
 }
 

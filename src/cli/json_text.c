@@ -330,10 +330,11 @@ static sy_status compact(struct sy_json *json, struct sy_text *out, uint32_t dep
 	sy_status status = sy_json_kind_next(json, &kind, err);
 	if (status != SY_OK)
 		return status;
-	if (depth > SY_JSON_DEPTH_MAX)
-		return wrong(json, json->at, err, "nested deeper than %d levels", SY_JSON_DEPTH_MAX);
-	if (kind == SY_JSON_OBJECT || kind == SY_JSON_ARRAY)
+	if (kind == SY_JSON_OBJECT || kind == SY_JSON_ARRAY) {
+		if (depth > SY_JSON_DEPTH_MAX)
+			return wrong(json, json->at, err, "nested deeper than %d levels", SY_JSON_DEPTH_MAX);
 		return members_compact(json, out, kind == SY_JSON_OBJECT, depth, err);
+	}
 	if (kind == SY_JSON_STRING)
 		return string_compact(json, out, err);
 	size_t first = json->at, bytes;
