@@ -9,7 +9,11 @@ static void assert_refused(const struct sy_buf *buf, enum sy_op op, uint32_t ask
 	sy_error err;
 	assert_false(buf->failed);
 	err.message[0] = '\0';
-	sy_status status = sy_reply_decode(buf->data, buf->bytes, op, asked, &scratch, &got, &err);
+	uint8_t *copy = malloc(buf->bytes); /* exact, so that ASan sees a byte read past its end */
+	assert_non_null(copy);
+	memcpy(copy, buf->data, buf->bytes);
+	sy_status status = sy_reply_decode(copy, buf->bytes, op, asked, &scratch, &got, &err);
+	free(copy);
 	if (status != SY_E_PROTOCOL || strstr(err.message, said) == NULL)
 		fail_msg("%s, \"%s\": %d \"%s\"", sy_op_name((uint8_t)op), said, (int)status, err.message);
 	assert_int_equal(got.key_count, 77);
@@ -140,6 +144,51 @@ static void test_each_byte_of_a_resolve(void **state)
 	}
 }
 
+/* One bin after the other is short of its last item (the shapes' one of their last byte). */
+static void test_each_length_of_a_resolve(void **state)
+{
+	(void)state;
+	static const uint8_t item_bytes[] = {1, 1, 1, 8, 8, 8, 8, 3, 1};
+	for (uint32_t n = 0; n < COUNT_OF(item_bytes); n++) {
+		struct sy_reply reply = three_keys();
+		struct sy_buf buf = {0};
+		/* Read as a shape by a decoder that runs on, "8 bytes" is a rank past the end. */
+		reply.inline_bytes = text("12345678");
+		drawn_offset[1] = 0;
+		sy_reply_encode(&reply, SY_OP_RESOLVE_KEYS, &buf);
+		uint8_t *at = bin_at(&buf, n);
+		uint8_t *rest = at + at[-1];
+		at[-1] = (uint8_t)(at[-1] - item_bytes[n]);
+		memmove(rest - item_bytes[n], rest, (size_t)(buf.data + buf.bytes - rest));
+		buf.bytes -= item_bytes[n];
+		assert_refused(&buf, SY_OP_RESOLVE_KEYS, 3,
+		               n == SHAPES ? "shape that cannot be read" : "another number of keys");
+		sy_buf_free(&buf);
+	}
+}
+
+/* Scratch of every size from none to enough: refused or right, and never a byte past it. */
+static void test_scratch_of_every_size(void **state)
+{
+	(void)state;
+	struct sy_reply reply = three_keys();
+	struct sy_buf buf = {0};
+	sy_reply_encode(&reply, SY_OP_RESOLVE_KEYS, &buf);
+	size_t bytes = 0;
+	for (sy_status status = SY_E_PROTOCOL; status != SY_OK; bytes++) {
+		struct sy_scratch scratch = {.data = malloc(bytes), .bytes = bytes};
+		struct sy_reply got;
+		sy_error err;
+		assert_non_null(scratch.data);
+		status = sy_reply_decode(buf.data, buf.bytes, SY_OP_RESOLVE_KEYS, 3, &scratch, &got, &err);
+		if (status == SY_OK)
+			assert_resolved_equal(&reply, &got);
+		free(scratch.data);
+		assert_true(bytes < 4096);
+	}
+	sy_buf_free(&buf);
+}
+
 static void test_each_check_of_a_resolve(void **state)
 {
 	(void)state;
@@ -152,9 +201,17 @@ static void test_each_check_of_a_resolve(void **state)
 	reply = three_keys();
 	drawn_shapes[1].tail[0] = 0; /* an empty tensor, its dim0 past what fits; bytes it has not */
 	drawn_nbytes[1] = 8;
-	assert_reply_refused(&reply, SY_OP_RESOLVE_KEYS, 3, "with bytes whose shape has none");
+	assert_reply_refused(&reply, SY_OP_RESOLVE_KEYS, 3, "does not match its length");
 	drawn_nbytes[1] = 0;
-	drawn_dim0[1] = UINT64_MAX;
+	drawn_dim0[1] = ((uint64_t)1 << 60) + 1; /* times 4 bytes */
+	assert_reply_refused(&reply, SY_OP_RESOLVE_KEYS, 3, "too large");
+	reply = three_keys(); /* a product that wraps to the length; one past the limit */
+	drawn_dim0[1] = ((uint64_t)1 << 61) + 1;
+	assert_reply_refused(&reply, SY_OP_RESOLVE_KEYS, 3, "does not match its length");
+	drawn_found[1] = SY_FOUND_PINNED;
+	drawn_dim0[1] = (uint64_t)1 << 60;
+	drawn_nbytes[1] = (uint64_t)1 << 63;
+	drawn_offset[1] = 0;
 	assert_reply_refused(&reply, SY_OP_RESOLVE_KEYS, 3, "too large");
 	reply = three_keys(); /* a scalar of another length, and one with a dim0 */
 	drawn_shapes[1].rank = 0;
@@ -338,6 +395,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_byte_of_a_resolve),
+		cmocka_unit_test(test_each_length_of_a_resolve),
+		cmocka_unit_test(test_scratch_of_every_size),
 		cmocka_unit_test(test_each_check_of_a_resolve),
 		cmocka_unit_test(test_each_zero_a_hello_may_not_hold),
 		cmocka_unit_test(test_each_check_of_small_results),
