@@ -14,6 +14,8 @@ const char *sy_cluster_advice(const sy_error *err)
 {
 	switch (err->status) {
 	case SY_E_UNIT_FULL:
+		if (err->reason != NULL && strcmp(err->reason, "entries") == 0)
+			return "; remove rows with `slabyard rm`, or start a cluster with more --max-entries";
 		return "; remove rows with `slabyard rm`, or start a cluster with more memory";
 	case SY_E_LOST:
 		return "; `slabyard status` shows which unit is dead";

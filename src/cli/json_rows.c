@@ -101,7 +101,8 @@ static sy_status scalar_read(struct line *line, enum sy_json_kind kind, struct s
 		uint8_t truth = kind == SY_JSON_TRUE;
 		cell->dtype = SY_DTYPE_BOOL;
 		sy_text_add(bytes, &truth, 1);
-		return sy_json_literal(&line->json, kind, line->err);
+		sy_json_literal(&line->json, kind);
+		return SY_OK;
 	}
 	struct number number;
 	sy_status status = number_read(line, &number);
@@ -149,7 +150,7 @@ static sy_status element_read(struct line *line, struct elements *elements)
 		uint8_t truth = kind == SY_JSON_TRUE;
 		dtype = SY_DTYPE_BOOL;
 		sy_text_add(bytes, &truth, 1);
-		status = sy_json_literal(&line->json, kind, line->err);
+		sy_json_literal(&line->json, kind);
 	}
 	bool fits = dtype != SY_DTYPE_NONE &&
 	            (elements->dtype == SY_DTYPE_NONE || elements->dtype == dtype);
@@ -217,7 +218,8 @@ static sy_status value_read(struct line *line, enum sy_json_kind kind, struct sy
 		return sy_json_string(&line->json, &line->batch->bytes, line->err);
 	case SY_JSON_NULL:
 		cell->kind = SY_KIND_JSON_NULL;
-		return sy_json_literal(&line->json, kind, line->err);
+		sy_json_literal(&line->json, kind);
+		return SY_OK;
 	case SY_JSON_ARRAY:
 		return array_read(line, cell);
 	case SY_JSON_OBJECT: /* an empty one: others were taken apart */

@@ -76,6 +76,14 @@ static sy_status no_value(const struct sy_json *json, sy_error *err)
 	return wrong(json, json->at, err, "no JSON: a value is missing");
 }
 
+static sy_status literal_check(const struct sy_json *json, const char *word, sy_error *err)
+{
+	size_t length = strlen(word);
+	if (json->bytes - json->at < length || memcmp(json->text + json->at, word, length) != 0)
+		return no_value(json, err);
+	return SY_OK;
+}
+
 sy_status sy_json_kind_next(struct sy_json *json, enum sy_json_kind *ret_kind, sy_error *err)
 {
 	blanks_skip(json);
@@ -92,13 +100,13 @@ sy_status sy_json_kind_next(struct sy_json *json, enum sy_json_kind *ret_kind, s
 		return SY_OK;
 	case 't':
 		*ret_kind = SY_JSON_TRUE;
-		return SY_OK;
+		return literal_check(json, "true", err);
 	case 'f':
 		*ret_kind = SY_JSON_FALSE;
-		return SY_OK;
+		return literal_check(json, "false", err);
 	case 'n':
 		*ret_kind = SY_JSON_NULL;
-		return SY_OK;
+		return literal_check(json, "null", err);
 	default:
 		break;
 	}
@@ -108,14 +116,9 @@ sy_status sy_json_kind_next(struct sy_json *json, enum sy_json_kind *ret_kind, s
 	return SY_OK;
 }
 
-sy_status sy_json_literal(struct sy_json *json, enum sy_json_kind kind, sy_error *err)
+void sy_json_literal(struct sy_json *json, enum sy_json_kind kind)
 {
-	const char *word = kind == SY_JSON_TRUE ? "true" : kind == SY_JSON_FALSE ? "false" : "null";
-	size_t length = strlen(word);
-	if (json->bytes - json->at < length || memcmp(json->text + json->at, word, length) != 0)
-		return no_value(json, err);
-	json->at += length;
-	return SY_OK;
+	json->at += kind == SY_JSON_FALSE ? 5 : 4;
 }
 
 static size_t digits_skip(struct sy_json *json)
@@ -339,8 +342,10 @@ static sy_status compact(struct sy_json *json, struct sy_text *out, uint32_t dep
 		return string_compact(json, out, err);
 	size_t first = json->at, bytes;
 	bool is_integer;
-	status = kind == SY_JSON_NUMBER ? sy_json_number(json, &bytes, &is_integer, err)
-	                                : sy_json_literal(json, kind, err);
+	if (kind == SY_JSON_NUMBER)
+		status = sy_json_number(json, &bytes, &is_integer, err);
+	else
+		sy_json_literal(json, kind);
 	if (status == SY_OK && out != NULL)
 		sy_text_add(out, json->text + first, json->at - first);
 	return status;

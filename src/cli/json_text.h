@@ -45,8 +45,8 @@ sy_status sy_json_string(struct sy_json *json, struct sy_text *out, sy_error *er
 sy_status sy_json_number(struct sy_json *json, size_t *ret_bytes, bool *ret_integer,
                          sy_error *err);
 
-/* true, false or null. */
-sy_status sy_json_literal(struct sy_json *json, enum sy_json_kind kind, sy_error *err);
+/* Consumes the true, false or null that sy_json_kind_next saw. */
+void sy_json_literal(struct sy_json *json, enum sy_json_kind kind);
 
 /* Consumes a value of any kind and adds it to `out` (NULL: only checks) as it stands, without
  * the white space between its parts. */

@@ -305,7 +305,8 @@ static void test_many_fields(void **state)
 static void test_damaged_lines(void **state)
 {
 	static const char good[] =
-		"{\"a\":{\"b\":[1,2.5e3,-7],\"c\":\"x\\u00e9\\n\"},\"d\":[true,false],\"e\":[{\"f\":null}]}";
+		"{\"a\":{\"b\":[1,2.5e3,-7],\"c\":\"x\\u00e9\\n\"},\"d\":[true,false],"
+		"\"e\":[{\"f\":null}]}";
 	char line[sizeof good];
 	(void)state;
 	for (size_t at = 0; at < sizeof good - 1; at++) {

@@ -153,7 +153,8 @@ static void test_tensors_that_do_not_fit(void **state)
 static void test_other_kinds(void **state)
 {
 	(void)state;
-	assert_kind(SY_KIND_UTF8, "a\"\\\n\x01\x7f\xc3\xa9", 8, "\"a\\\"\\\\\\n\\u0001\\u007f\xc3\xa9\"");
+	assert_kind(SY_KIND_UTF8, "a\"\\\n\x01\x7f\xc3\xa9", 8,
+	            "\"a\\\"\\\\\\n\\u0001\\u007f\xc3\xa9\"");
 	assert_kind(SY_KIND_UTF8, "", 0, "\"\"");
 	assert_kind(SY_KIND_UTF8, "\xff", 1, "{\"$bytes\":\"/w==\"}");
 	assert_kind(SY_KIND_BYTES, "", 0, "{\"$bytes\":\"\"}");
