@@ -169,5 +169,6 @@ sy_status sy_demo_cluster_stop(struct sy_demo_cluster *cluster, sy_error *err)
 	enum sy_takedown what;
 	bool log_kept;
 	sy_takedown_run(&config, &what, &log_kept, NULL);
+	rmdir(cluster->run_dir);
 	return sy_fail(err, SY_E_SYS, __func__, "the demo's cluster did not end cleanly");
 }
