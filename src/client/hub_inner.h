@@ -26,6 +26,7 @@ struct sy_link {
 struct sy_waiter {
 	pthread_cond_t wake;
 	bool awake;              /* something happened that it should look at */
+	bool asleep;             /* it waits for its wake-up, and can take over the sockets */
 	size_t pending;          /* calls that have not ended */
 	struct sy_call *writes;  /* calls whose region waits to be written */
 	struct sy_waiter *prev, *next;

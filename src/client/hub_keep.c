@@ -6,7 +6,9 @@
 #include <time.h>
 
 static const uint64_t LOOK_AGAIN_NS = 1000 * 1000 * 1000;
-static const uint64_t CONNECT_LIMIT_NS = 1000 * 1000 * 1000;
+/* While the keeper connects nobody looks at the time for the others: less than the 100 ms that a
+ * call may be late. What takes longer is tried again after a backoff. */
+static const uint64_t CONNECT_LIMIT_NS = 30 * 1000 * 1000;
 
 void sy_hub_keep_by(struct sy_hub *hub, uint64_t instant_ns)
 {

@@ -8,10 +8,7 @@
 #include "guard.h"
 #include "hub_inner.h"
 
-enum {
-	READY_MAX = 64,           /* descriptors served a turn */
-	LONGEST_SLEEP_MS = 60000, /* a wait is bounded even where nothing is due */
-};
+enum { READY_MAX = 64 }; /* descriptors served a turn */
 
 static const uint64_t ASK_AGAIN_NS = 20 * 1000 * 1000;
 static const uint64_t WELCOME_TRY_NS = 1000 * 1000 * 1000;
@@ -64,15 +61,22 @@ static void wait_turn(struct sy_hub *hub, struct sy_waiter *me)
 		sy_hub_lead(hub, UINT64_MAX);
 		hub->leader = NULL;
 	} else {
+		me->asleep = true;
 		pthread_cond_wait(&me->wake, &hub->lock);
+		me->asleep = false;
 	}
 }
 
-/* Somebody must read the sockets when the leader has what it came for. */
+/* Somebody must read the sockets when the leader has what it came for, or has other things to do.
+ * A waiter that is not asleep needs no wake-up: before it sleeps it sees that nobody leads. */
 static void hand_over(struct sy_hub *hub)
 {
-	if (hub->leader == NULL && hub->waiters != NULL)
-		sy_waiter_wake(hub, hub->waiters);
+	struct sy_waiter *next = hub->waiters;
+
+	while (next != NULL && !next->asleep)
+		next = next->next;
+	if (hub->leader == NULL && next != NULL)
+		sy_waiter_wake(hub, next);
 }
 
 static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
@@ -84,6 +88,7 @@ static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
 	if (call == NULL)
 		return false;
 	me->writes = call->next_write;
+	hand_over(hub);
 	pthread_mutex_unlock(&hub->lock);
 
 	struct sy_remote *remote = call->remote_now;
@@ -108,7 +113,7 @@ static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
 
 /* A unit that does not answer must not hold up the connections to the others: it gets its share
  * of the time that is left, and after a backoff of its machine another one. */
-static bool connect_one(struct sy_call *const *calls, size_t count)
+static bool connect_one(struct sy_hub *hub, struct sy_call *const *calls, size_t count)
 {
 	const struct sy_call *first = NULL;
 	uint64_t now_ns = sy_clock_now_ns(), due_count = 0;
@@ -125,6 +130,7 @@ static bool connect_one(struct sy_call *const *calls, size_t count)
 		return false;
 	uint64_t end_ns = sy_max_u64(first->op.deadline_ns, now_ns);
 	uint64_t share_ns = sy_min_u64((end_ns - now_ns) / (due_count + 1), WELCOME_TRY_NS);
+	hand_over(hub);
 	sy_link_connect(first->link, now_ns + share_ns, end_ns);
 	return true;
 }
@@ -183,7 +189,7 @@ static void run_round(struct sy_hub *hub, struct sy_call *const *calls, size_t c
 	}
 	while (me.pending > 0) {
 		me.awake = false;
-		if (write_one(hub, &me) || connect_one(calls, count) || me.pending == 0)
+		if (write_one(hub, &me) || connect_one(hub, calls, count) || me.pending == 0)
 			continue;
 		wait_turn(hub, &me);
 	}

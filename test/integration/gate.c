@@ -141,14 +141,23 @@ static void let_requests_pass(uint32_t unit_id)
 	unit->requests.count = kept;
 }
 
-/* Sends the reply on, as the hook left it. */
+static void send_altered(struct gate_unit *unit, const struct asked *asked, struct sy_reply *reply)
+{
+	struct sy_buf out = {0};
+
+	if (asked->op == SY_OP_RESOLVE_KEYS && reply->outcome.fault == SY_FAULT_NONE)
+		reply->resolved.shape_count--; /* the last one the decoder has added */
+	sy_reply_encode(reply, asked->op, &out);
+	sy_control_server_send(unit->server, asked->route, out.data, out.bytes);
+	sy_buf_free(&out);
+}
+
 static enum gate_says on_reply(uint32_t unit_id, const struct held *held)
 {
 	struct gate_unit *unit = &gate.units[unit_id];
 	struct sy_scratch scratch = {.data = memory, .bytes = sizeof memory};
 	struct sy_request_id id;
 	struct sy_reply reply;
-	struct sy_buf out = {0};
 	enum gate_says says = GATE_PASS;
 	sy_error err = {0};
 
@@ -160,11 +169,10 @@ static enum gate_says on_reply(uint32_t unit_id, const struct held *held)
 	                     &err), &err);
 	if (gate.hooks.reply != NULL)
 		says = gate.hooks.reply(unit_id, asked->op, &reply, sy_clock_now_ns() - held->since_ns);
-	if (says == GATE_PASS) {
-		sy_reply_encode(&reply, asked->op, &out);
-		sy_control_server_send(unit->server, asked->route, out.data, out.bytes);
-		sy_buf_free(&out);
-	}
+	if (says == GATE_PASS)
+		sy_control_server_send(unit->server, asked->route, held->bytes, held->count);
+	if (says == GATE_ALTERED)
+		send_altered(unit, asked, &reply);
 	return says;
 }
 

@@ -7,13 +7,13 @@
 #include "cluster.h"
 #include "message.h"
 
-enum gate_says { GATE_PASS, GATE_HOLD, GATE_DROP };
+enum gate_says { GATE_PASS, GATE_HOLD, GATE_DROP, GATE_ALTERED };
 
 /* Called in the gate's thread. NULL: everything passes. */
 struct gate_hooks {
 	/* Asked of each request, again and again while it says HOLD; age: since it came. */
 	enum gate_says (*request)(uint32_t unit_id, const struct sy_request *request, uint64_t age_ns);
-	/* The same of each reply; what is changed in it is what the client gets. */
+	/* The same of each reply; ALTERED: it passes as the hook changed it. */
 	enum gate_says (*reply)(uint32_t unit_id, enum sy_op op, struct sy_reply *reply,
 	                        uint64_t age_ns);
 };

@@ -1,0 +1,261 @@
+/* Who waits for what: no caller stands in another's way, and each is back by its deadline plus
+ * 100 ms, whoever is stopped, dead or silent. */
+#include "harness.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <slabyard/slabyard.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "cluster.h"
+#include "gate.h"
+#include "store_blob.h"
+
+enum { UNITS = 2, SLAB_BYTES = 8 << 20, BIG = 1 << 20 };
+static const uint64_t MS_NS = 1000000u, SECOND_NS = 1000000000u;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool SLOW = true; /* times prove nothing here */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+static const bool SLOW = true;
+#else
+static const bool SLOW = false;
+#endif
+#else
+static const bool SLOW = false;
+#endif
+
+static struct cluster cluster;
+
+/* What the gate does now; all atomic. */
+static struct {
+	bool hold_alloc;        /* until a resolve has stood before the gate for a while */
+	bool hold_resolve;      /* for good */
+	bool hold_found;        /* a resolve's answer, until somebody writes */
+	bool resolve_came, writing, reader_done;
+} now;
+
+static bool is_set(const bool *flag)
+{
+	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+static void set(bool *flag, bool value)
+{
+	__atomic_store_n(flag, value, __ATOMIC_RELEASE);
+}
+
+static enum gate_says on_request(uint32_t unit_id, const struct sy_request *request,
+                                 uint64_t age_ns)
+{
+	(void)unit_id;
+	(void)age_ns;
+	if (request->op == SY_OP_RESOLVE_KEYS) {
+		if (is_set(&now.hold_resolve))
+			return GATE_HOLD;
+		set(&now.resolve_came, true);
+	}
+	if (request->op == SY_OP_ALLOC && is_set(&now.hold_alloc) && !is_set(&now.resolve_came))
+		return GATE_HOLD;
+	return GATE_PASS;
+}
+
+static enum gate_says on_reply(uint32_t unit_id, enum sy_op op, struct sy_reply *reply,
+                               uint64_t age_ns)
+{
+	(void)unit_id;
+	(void)reply;
+	if (op == SY_OP_RESOLVE_KEYS && is_set(&now.hold_found) && !is_set(&now.writing))
+		return GATE_HOLD;
+	/* Whoever asked for the resolve sleeps by the time that the alloc's answer comes. */
+	if (op == SY_OP_ALLOC && is_set(&now.hold_alloc) && age_ns < 30 * MS_NS)
+		return GATE_HOLD;
+	return GATE_PASS;
+}
+
+static int start(void **state)
+{
+	(void)state;
+	cluster_start(&cluster, UNITS, SLAB_BYTES, true);
+	gate_open(&cluster, &(struct gate_hooks){.request = on_request, .reply = on_reply});
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	gate_close();
+	cluster_stop(&cluster);
+	return 0;
+}
+
+/* The store's lock, which its user may hold for long. */
+static void lock(void *context)
+{
+	(void)context;
+	uint64_t end_ns = sy_clock_now_ns() + 10 * SECOND_NS;
+
+	set(&now.writing, true);
+	while (is_set(&now.hold_alloc) && !is_set(&now.reader_done) && sy_clock_now_ns() < end_ns)
+		usleep(1000);
+}
+
+static void unlock(void *context)
+{
+	(void)context;
+}
+
+static void *put_big(void *store)
+{
+	static uint8_t data[BIG];
+	struct store_blob made;
+
+	store_blob_make(&made, 0, 2, "x", data, sizeof data);
+	return (void *)(intptr_t)sy_store_put_segments(store, &made.blob, 0, NULL);
+}
+
+/* One caller waits for an alloc, and reads the sockets for all; another waits for a resolve. The
+ * first gets its region and is long in its WRITE: the second must get its answer meanwhile. */
+static void test_a_writer_leaves_the_sockets_to_others(void **state)
+{
+	sy_store_options options = {.directory = gate_directory(), .timeout_ns = 20 * SECOND_NS,
+	                            .lock = lock, .unlock = unlock};
+	sy_key key = {3, "none", 4};
+	sy_unit_keys keys[] = {{1, &key, 1}};
+	uint64_t row = 2;
+	sy_unit_rows rows[] = {{0, &row, 1}, {1, &row, 1}};
+	sy_store *store;
+
+	(void)state;
+	assert_int_equal(sy_store_open(&options, &store, NULL), SY_OK);
+	assert_int_equal(sy_store_release_rows(store, rows, 2, 0, NULL), SY_OK);
+	for (int round = 0; round < 10; round++) {
+		sy_resolved_keys *resolved;
+		pthread_t writer;
+		void *put;
+		sy_error err = {0};
+
+		set(&now.resolve_came, false);
+		set(&now.writing, false);
+		set(&now.reader_done, false);
+		set(&now.hold_found, true);
+		set(&now.hold_alloc, true);
+		assert_int_equal(pthread_create(&writer, NULL, put_big, store), 0);
+		usleep(20000); /* it leads by now; if not, this round shows nothing */
+		uint64_t deadline = sy_deadline_after(SLOW ? 5 * SECOND_NS : SECOND_NS / 2);
+		sy_status status = sy_store_resolve_keys(store, keys, 1, deadline, &resolved, &err);
+		set(&now.reader_done, true);
+		set(&now.hold_alloc, false);
+		set(&now.hold_found, false);
+		pthread_join(writer, &put);
+		assert_int_equal((intptr_t)put, SY_OK);
+		if (status != SY_OK)
+			fail_msg("round %d: %s", round, err.message);
+		sy_resolved_keys_free(resolved);
+		assert_int_equal(sy_store_release_rows(store, rows, 1, 0, NULL), SY_OK);
+	}
+	sy_store_close(store);
+}
+
+/* Back by the deadline? Prints the worst. */
+struct watch {
+	const char *what;
+	uint64_t late_ns;
+};
+
+static void back(struct watch *watch, uint64_t start_ns, uint64_t given_ns)
+{
+	uint64_t took_ns = sy_clock_now_ns() - start_ns;
+
+	if (took_ns > given_ns && took_ns - given_ns > watch->late_ns)
+		watch->late_ns = took_ns - given_ns;
+}
+
+static void expect_punctual(const struct watch *watch)
+{
+	print_message("%s: at most %llu us late\n", watch->what,
+	              (unsigned long long)watch->late_ns / 1000);
+	if (!SLOW)
+		assert_true(watch->late_ns < 100 * MS_NS);
+}
+
+static sy_status get_row(sy_client *client, uint64_t row, uint64_t given_ns, int flags,
+                         sy_result **ret_result, sy_error *err)
+{
+	sy_key key = {row, "x", 1};
+
+	return sy_client_get(client, &key, 1, flags, sy_deadline_after(given_ns), ret_result, err);
+}
+
+static sy_client *open_client(uint64_t timeout_ns)
+{
+	sy_client_options options = {.directory = gate_directory(), .timeout_ns = timeout_ns};
+	sy_client *client;
+	sy_error err = {0};
+
+	if (sy_client_open(&options, &client, &err) != SY_OK)
+		fail_msg("%s", err.message);
+	return client;
+}
+
+static void put_row(sy_client *client, uint64_t row)
+{
+	static uint8_t data[BIG / 4];
+	sy_key key = {row, "x", 1};
+	sy_value value = {.data = data, .nbytes = sizeof data, .kind = SY_KIND_BYTES};
+	sy_error err = {0};
+
+	if (sy_client_put(client, &key, &value, 1, 0, &err) != SY_OK)
+		fail_msg("%s", err.message);
+}
+
+/* A pin of a dead unit is to be given back, and its directory says nothing: whoever tries to
+ * connect for that must not keep the time of other callers from being looked at. */
+static void test_notices_for_the_dead_hold_up_nobody(void **state)
+{
+	sy_client *client = open_client(20 * SECOND_NS);
+	struct watch watch = {.what = "beside notices for a dead unit"};
+	sy_result *view, *result = NULL;
+	uint64_t rows[] = {0, 1};
+	sy_error err = {0};
+
+	(void)state;
+	memset(&now, 0, sizeof now);
+	put_row(client, 0);
+	put_row(client, 1);
+	assert_int_equal(get_row(client, 0, 5 * SECOND_NS, SY_GET_VIEW, &view, &err), SY_OK);
+	cluster_kill(&cluster, 0, SIGKILL);
+	gate_directory_silent(true);
+	sy_result_free(view);
+	set(&now.hold_resolve, true);
+	for (int i = 0; i < 8; i++) {
+		uint64_t start_ns = sy_clock_now_ns(), given_ns = SECOND_NS / 3;
+
+		assert_int_equal(get_row(client, 1, given_ns, 0, &result, &err), SY_E_TIMEOUT);
+		back(&watch, start_ns, given_ns);
+	}
+	assert_null(result);
+	set(&now.hold_resolve, false);
+	gate_unit_gone(0);
+	gate_directory_silent(false);
+	cluster_restart(&cluster, 0);
+	gate_unit_new(0);
+	if (sy_client_clear(client, rows, 2, NULL, 0, 0, NULL, &err) != SY_OK)
+		fail_msg("%s: %s", err.where, err.message);
+	sy_client_close(client);
+	expect_punctual(&watch);
+}
+
+int main(int argc, char **argv)
+{
+	cluster_main(argc, argv);
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_writer_leaves_the_sockets_to_others),
+		cmocka_unit_test(test_notices_for_the_dead_hold_up_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
