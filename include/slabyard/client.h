@@ -25,6 +25,11 @@ typedef struct sy_client_options {
 	uint64_t timeout_ns;        /* cap of an operation; 120 s */
 	uint64_t control_timeout_ns; /* one wait for a reply; 30 s */
 	bool ssd;                   /* puts may wait for room on a unit's SSD tier */
+	/* If given, a call that waits asks it ten times a second, from the calling thread and with no
+	 * lock held; true ends the call at once as if its deadline had come: SY_E_TIMEOUT. So a
+	 * program that gets a signal can leave a call. */
+	bool (*interrupted)(void *context);
+	void *interrupted_context;
 } sy_client_options;
 
 /* Connects to the directory and learns the units; a unit's slab is mapped at first use.
@@ -99,6 +104,8 @@ SY_API sy_status sy_client_clear(sy_client *client, const uint64_t *rows, size_t
 /* One column of a batch to put: n rows, in the order of the batch's rows.
  * dense:  offsets NULL; row k's bytes are data + k * stride_bytes, row_bytes long
  * jagged: offsets has n + 1 byte offsets into data; row k is offsets[k] .. offsets[k + 1]
+ * listed: values has n values, each with a dtype, kind and shape of its own; all that follows
+ *         the field's name is not read then
  * The shape's tail is that of one row: a dense column of row shape (d0, t...) has rank 1 + tail
  * rank and row_bytes = d0 * unit; scalars have rank 0. */
 typedef struct sy_put_column {
@@ -110,6 +117,7 @@ typedef struct sy_put_column {
 	const void *data;
 	uint64_t row_bytes, stride_bytes;
 	const uint64_t *offsets;
+	const sy_value *values;
 } sy_put_column;
 
 /* Puts columns x rows (rows distinct, any order). Failure as sy_client_put; err->indexes are

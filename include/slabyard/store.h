@@ -37,6 +37,8 @@ typedef struct sy_store_options {
 	void (*lock)(void *context);
 	void (*unlock)(void *context);
 	void *lock_context;
+	bool (*interrupted)(void *context); /* as in sy_client_options */
+	void *interrupted_context;
 } sy_store_options;
 
 /* Fetches the unit list at once. */

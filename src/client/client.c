@@ -58,7 +58,9 @@ sy_status sy_client_open(const sy_client_options *options, sy_client **ret_clien
 		.run_dir = options->run_dir, .directory = options->directory,
 		.name_space = options->name_space,
 		.hub = {.timeout_ns = options->timeout_ns,
-		        .control_timeout_ns = options->control_timeout_ns},
+		        .control_timeout_ns = options->control_timeout_ns,
+		        .interrupted = options->interrupted,
+		        .interrupted_context = options->interrupted_context},
 	};
 	sy_client *client = calloc(1, sizeof *client);
 

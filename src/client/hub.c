@@ -130,6 +130,9 @@ sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hu
 	if (status == SY_OK)
 		status = sy_dir_client_open(config->directory, &hub->directory, err);
 	if (status == SY_OK)
+		sy_dir_client_set_interrupt(hub->directory, config->interrupted,
+		                            config->interrupted_context);
+	if (status == SY_OK)
 		status = learn_units(hub, err);
 	if (status == SY_OK && pthread_create(&hub->keeper, NULL, sy_hub_keeper, hub) != 0)
 		status = sy_fail(err, SY_E_SYS, __func__, "cannot start a thread");

@@ -30,6 +30,9 @@ struct sy_hub_config {
 	void (*lock)(void *context);
 	void (*unlock)(void *context);
 	void *lock_context;
+	/* If given, a waiting caller asks it ten times a second, without the hub's lock. */
+	bool (*interrupted)(void *context);
+	void *interrupted_context;
 	/* If given, called about once a second by the keeper, without the hub's lock. */
 	void (*tick)(void *context, uint64_t now_ns);
 	void *tick_context;

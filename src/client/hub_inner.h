@@ -29,6 +29,8 @@ struct sy_waiter {
 	bool asleep;             /* it waits for its wake-up, and can take over the sockets */
 	size_t pending;          /* calls that have not ended */
 	struct sy_call *writes;  /* calls whose region waits to be written */
+	uint64_t look_ns;        /* when it asks again whether it was interrupted */
+	bool interrupted;
 	struct sy_waiter *prev, *next;
 };
 

@@ -1,6 +1,7 @@
 /* Operations: started under the lock, written outside it, waited for by turns. */
 #include <errno.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -11,6 +12,7 @@
 enum { READY_MAX = 64 }; /* descriptors served a turn */
 
 static const uint64_t ASK_AGAIN_NS = 20 * 1000 * 1000;
+static const uint64_t INTERRUPT_LOOK_NS = 100 * 1000 * 1000;
 static const uint64_t WELCOME_TRY_NS = 1000 * 1000 * 1000;
 
 void sy_waiter_wake(struct sy_hub *hub, struct sy_waiter *waiter)
@@ -51,18 +53,38 @@ void sy_hub_lead(struct sy_hub *hub, uint64_t until_ns)
 	serve_ready(hub, events, count < 0 ? 0 : count);
 }
 
+static void wait_for_wake(struct sy_hub *hub, struct sy_waiter *me, uint64_t until_ns)
+{
+	struct timespec end;
+	uint64_t now_ns = sy_clock_now_ns();
+
+	if (until_ns == UINT64_MAX) {
+		pthread_cond_wait(&me->wake, &hub->lock);
+		return;
+	}
+	uint64_t wait_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	uint64_t end_ns = (uint64_t)end.tv_nsec + wait_ns;
+	end.tv_sec += (time_t)(end_ns / 1000000000u);
+	end.tv_nsec = (long)(end_ns % 1000000000u);
+	pthread_cond_timedwait(&me->wake, &hub->lock, &end);
+}
+
 /* Until something happens that this caller should look at. */
 static void wait_turn(struct sy_hub *hub, struct sy_waiter *me)
 {
+	bool asks = hub->config.interrupted != NULL && !me->interrupted;
+	uint64_t until_ns = asks ? me->look_ns : UINT64_MAX;
+
 	if (me->awake)
 		return;
 	if (hub->leader == NULL) {
 		hub->leader = me;
-		sy_hub_lead(hub, UINT64_MAX);
+		sy_hub_lead(hub, until_ns);
 		hub->leader = NULL;
 	} else {
 		me->asleep = true;
-		pthread_cond_wait(&me->wake, &hub->lock);
+		wait_for_wake(hub, me, until_ns);
 		me->asleep = false;
 	}
 }
@@ -77,6 +99,35 @@ static void hand_over(struct sy_hub *hub)
 		next = next->next;
 	if (hub->leader == NULL && next != NULL)
 		sy_waiter_wake(hub, next);
+}
+
+/* Asks, when it is time, whether the caller's calls are to end early. True: the lock was dropped
+ * meanwhile. A WRITE that is under way ends by itself, at its deadline at the latest. */
+static bool look_for_interrupt(struct sy_hub *hub, struct sy_waiter *me,
+                               struct sy_call *const *calls, size_t count)
+{
+	uint64_t now_ns = sy_clock_now_ns();
+
+	if (hub->config.interrupted == NULL || me->interrupted || now_ns < me->look_ns)
+		return false;
+	me->look_ns = now_ns + INTERRUPT_LOOK_NS;
+	hand_over(hub);
+	pthread_mutex_unlock(&hub->lock);
+	bool interrupted = hub->config.interrupted(hub->config.interrupted_context);
+	pthread_mutex_lock(&hub->lock);
+	if (!interrupted)
+		return true;
+	me->interrupted = true;
+	for (size_t i = 0; i < count; i++) {
+		struct sy_call *call = calls[i];
+
+		if (call->settled || call->done)
+			continue;
+		call->op.deadline_ns = sy_min_u64(call->op.deadline_ns, now_ns);
+		sy_machine_cancel(call->link->machine, &call->op, now_ns);
+		sy_link_pump(call->link, now_ns);
+	}
+	return true;
 }
 
 static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
@@ -157,7 +208,12 @@ static void start(struct sy_hub *hub, struct sy_call *call, struct sy_waiter *me
 
 static void enter(struct sy_hub *hub, struct sy_waiter *me)
 {
-	pthread_cond_init(&me->wake, NULL);
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&me->wake, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	me->next = hub->waiters;
 	if (me->next != NULL)
 		me->next->prev = me;
@@ -179,7 +235,7 @@ static void leave(struct sy_hub *hub, struct sy_waiter *me)
 /* One round: starts what is not done and waits for all of it. */
 static void run_round(struct sy_hub *hub, struct sy_call *const *calls, size_t count)
 {
-	struct sy_waiter me = {0};
+	struct sy_waiter me = {.look_ns = sy_clock_now_ns() + INTERRUPT_LOOK_NS};
 
 	pthread_mutex_lock(&hub->lock);
 	enter(hub, &me);
@@ -189,7 +245,8 @@ static void run_round(struct sy_hub *hub, struct sy_call *const *calls, size_t c
 	}
 	while (me.pending > 0) {
 		me.awake = false;
-		if (write_one(hub, &me) || connect_one(hub, calls, count) || me.pending == 0)
+		if (write_one(hub, &me) || connect_one(hub, calls, count) ||
+		    look_for_interrupt(hub, &me, calls, count) || me.pending == 0)
 			continue;
 		wait_turn(hub, &me);
 	}

@@ -109,6 +109,8 @@ static sy_status value_of_cell(const void *context, uint32_t source,
 	sy_value value = {.dtype = column->dtype, .kind = column->kind, .rank = column->shape.rank};
 	uint64_t unit = 1, offset;
 
+	if (column->values != NULL)
+		return sy_put_value_from(&column->values[row], ret_value, err);
 	if (column->offsets != NULL) {
 		if (column->offsets[row + 1] < column->offsets[row])
 			return sy_fail(err, SY_E_INVALID, "put", "offsets of row %u run backwards", row);

@@ -51,7 +51,8 @@ sy_status sy_store_open(const sy_store_options *options, sy_store **ret_store, s
 		        .control_timeout_ns = options->control_timeout_ns,
 		        .lock = options->lock, .unlock = options->unlock,
 		        .lock_context = options->lock_context, .tick = sy_store_expire,
-		        .tick_context = store},
+		        .tick_context = store, .interrupted = options->interrupted,
+		        .interrupted_context = options->interrupted_context},
 	};
 
 	if (store == NULL)

@@ -13,11 +13,14 @@
  * slow for a while (its disk) is not asked over and over. */
 static const uint64_t FIRST_TRY_NS = 500000000u;
 static const uint64_t LONGEST_TRY_NS = 8000000000u;
+static const uint64_t INTERRUPT_LOOK_NS = 100000000u;
 
 struct sy_dir_client {
 	struct sy_control_context *context;
 	uint32_t fork_count;
 	_Atomic uint64_t next_id;
+	bool (*interrupted)(void *context); /* or NULL */
+	void *interrupted_context;
 	char address[];
 };
 
@@ -53,6 +56,13 @@ sy_status sy_dir_client_open(const char *address, struct sy_dir_client **ret_cli
 	return SY_OK;
 }
 
+void sy_dir_client_set_interrupt(struct sy_dir_client *client, bool (*interrupted)(void *context),
+                                 void *context)
+{
+	client->interrupted = interrupted;
+	client->interrupted_context = context;
+}
+
 void sy_dir_client_close(struct sy_dir_client *client)
 {
 	if (client == NULL)
@@ -67,7 +77,10 @@ void sy_dir_client_close(struct sy_dir_client *client)
 static sy_status reply_await(struct asking *asking, struct sy_control_client *socket,
                              uint64_t try_deadline_ns, sy_error *err)
 {
+	const struct sy_dir_client *client = asking->client;
 	struct pollfd wait = {.fd = sy_control_client_fd(socket), .events = POLLIN};
+	uint64_t look_ns =
+		client->interrupted != NULL ? sy_clock_now_ns() + INTERRUPT_LOOK_NS : UINT64_MAX;
 	for (;;) {
 		const void *message;
 		size_t bytes;
@@ -82,7 +95,13 @@ static sy_status reply_await(struct asking *asking, struct sy_control_client *so
 		uint64_t now = sy_clock_now_ns();
 		if (now >= try_deadline_ns)
 			return SY_E_BUSY;
-		if (poll(&wait, 1, sy_clock_poll_ms(now, try_deadline_ns)) < 0 && errno != EINTR)
+		if (now >= look_ns) {
+			look_ns = now + INTERRUPT_LOOK_NS;
+			if (client->interrupted(client->interrupted_context))
+				return sy_fail(err, SY_E_TIMEOUT, __func__, "interrupted");
+		}
+		uint64_t until_ns = sy_min_u64(try_deadline_ns, look_ns);
+		if (poll(&wait, 1, sy_clock_poll_ms(now, until_ns)) < 0 && errno != EINTR)
 			return sy_fail(err, SY_E_SYS, __func__, "cannot wait for the directory: error %d",
 			               errno);
 	}

@@ -15,6 +15,10 @@ struct sy_dir_client;
  * SY_E_INVALID: no such address; SY_E_SYS. */
 sy_status sy_dir_client_open(const char *address, struct sy_dir_client **ret_client,
                              sy_error *err);
+/* From now on a call that waits asks this ten times a second; true ends it as SY_E_TIMEOUT. Not
+ * while a call runs. */
+void sy_dir_client_set_interrupt(struct sy_dir_client *client, bool (*interrupted)(void *context),
+                                 void *context);
 /* No call may be running. NULL is a no-op. */
 void sy_dir_client_close(struct sy_dir_client *client);
 

@@ -291,13 +291,53 @@ static void test_row_twice(void **state)
 	assert_int_equal(sy_client_put_columns(client, rows, 2, &column, 1, 0, &err), SY_E_INVALID);
 }
 
+/* Each row of a listed column has a kind and a shape of its own, and lies anywhere. */
+static void test_listed(void **state)
+{
+	const uint64_t rows[] = {31, 33, 32};
+	const float pair[] = {1.5f, -2.5f};
+	const sy_value values[] = {
+		{.data = "text", .nbytes = 4, .kind = SY_KIND_UTF8},
+		{.data = pair, .nbytes = sizeof pair, .dtype = SY_DTYPE_F32, .kind = SY_KIND_TENSOR,
+		 .rank = 1, .dims = {2}},
+		{.kind = SY_KIND_BYTES},
+	};
+	const char *fields[] = {"listed"};
+	sy_put_column column = {.field = "listed", .field_bytes = 6, .values = values};
+	sy_value wrong[3];
+	sy_result *result;
+	sy_got_column got;
+	sy_value value;
+	sy_error err = {0};
+
+	(void)state;
+	if (sy_client_put_columns(client, rows, 3, &column, 1, 0, &err) != SY_OK)
+		fail_msg("%s", err.message);
+	assert_int_equal(sy_client_get_columns(client, rows, 3, fields, 1, 0, 0, &result, NULL), SY_OK);
+	assert_true(sy_result_column(result, 0, &got));
+	assert_true(got.mixed);
+	for (size_t k = 0; k < 3; k++) {
+		assert_true(sy_result_value(result, k, &value));
+		assert_int_equal(value.kind, values[k].kind);
+		assert_int_equal(value.rank, values[k].rank);
+		assert_int_equal(value.nbytes, values[k].nbytes);
+		assert_memory_equal(value.data, values[k].data, values[k].nbytes);
+	}
+	sy_result_free(result);
+	memcpy(wrong, values, sizeof wrong);
+	wrong[1].dims[0] = 3;
+	column.values = wrong;
+	assert_int_equal(sy_client_put_columns(client, rows, 3, &column, 1, 0, &err), SY_E_INVALID);
+	assert_int_equal(sy_client_clear(client, rows, 3, NULL, 0, 0, NULL, NULL), SY_OK);
+}
+
 int main(int argc, char **argv)
 {
 	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_batches),        cmocka_unit_test(test_absent_and_mixed),
 		cmocka_unit_test(test_many_rows),      cmocka_unit_test(test_nothing),
-		cmocka_unit_test(test_row_twice),
+		cmocka_unit_test(test_row_twice),      cmocka_unit_test(test_listed),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
