@@ -23,6 +23,18 @@ void check_i2_accepted(struct sim_life *life, const struct sim_put *put, uint64_
 		         put->number, there, put->value_count);
 }
 
+/* Is this key being cleared by one release alone? Two may overlap and clear a row in turn. */
+static bool by_one(const struct sim_shadow *shadow, const struct sim_key *key, uint32_t space,
+                   uint32_t row, uint32_t field)
+{
+	uint32_t count = 0;
+	const struct sim_release *r = shadow->releases; /* the newest first */
+	for (; r != NULL && r->order > key->leaving->accepted_order; r = r->next)
+		count += r->space == space && !r->acked && (r->rows >> row & 1) != 0 &&
+		         (r->fields >> field & 1) != 0;
+	return count == 1;
+}
+
 /* What a release under way clears of a row goes at once: a resolve sees all of it or none. */
 void check_i2_rows(struct sim_life *life, const struct sim_request *request,
                    const struct sy_request *wire, uint32_t space)
@@ -40,7 +52,8 @@ void check_i2_rows(struct sim_life *life, const struct sim_request *request,
 		if (row >= SIM_ROWS_MAX || field >= SIM_FIELDS_MAX)
 			continue;
 		const struct sim_key *key = &life->shadow->keys[space][row][field];
-		if (key->leaving == NULL || (rows[row].by != NULL && rows[row].by != key->by))
+		if (key->leaving == NULL || (rows[row].by != NULL && rows[row].by != key->by) ||
+		    !by_one(life->shadow, key, space, row, field))
 			continue;
 		rows[row].by = key->by;
 		if (request->seen[k].put != NULL)

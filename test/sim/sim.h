@@ -153,7 +153,7 @@ struct sim_link {
 
 /* A write that was left behind: posted, not seen done. The network may still land it. */
 struct sim_stray {
-	bool used, landed;
+	bool used, landed; /* landed: nothing of it moves any more, but its client was not told */
 	struct sim_life *life;
 	uint32_t client;
 	uint64_t client_life;

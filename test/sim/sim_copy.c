@@ -62,17 +62,20 @@ static bool place_is_free(const struct sim *sim, const struct sim_stray *stray)
 void sim_copy_leave(struct sim_client *client, struct sim_task *task)
 {
 	struct sim *sim = client->sim;
-	if (task->life == NULL || !task->life->alive || task->done_bytes == task->put->nbytes ||
-	    is_fenced(task->life, task->op.name.session))
+	if (task->life == NULL)
 		return;
+	/* What is fenced or has no unit lands no more, but its client does not know. */
+	bool ends = !task->life->alive || is_fenced(task->life, task->op.name.session);
 	for (uint32_t i = 0; i < SIM_STRAYS_MAX; i++) {
 		if (!place_is_free(sim, &sim->strays[i]))
 			continue;
 		sim->strays[i] = (struct sim_stray){
-			.used = true, .life = task->life, .client = client->index,
+			.used = true, .landed = ends, .life = task->life, .client = client->index,
 			.client_life = client->life, .name = task->op.name, .put = task->put,
 			.offset = task->op.outcome.offset, .generation = task->op.outcome.generation,
 			.done_bytes = task->done_bytes, .stop_ns = UINT64_MAX};
+		if (ends)
+			return;
 		sim_count_fault(sim, SIM_FAULT_LATE_WRITE);
 		sim_at(sim, sim_draw(sim, SIM_MS << sim_draw(sim, 17)),
 		       (struct sim_event){.kind = SIM_LAND, .number = i, .extra = client->life});
