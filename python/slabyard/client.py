@@ -1,16 +1,193 @@
 """The client: rows, fields and columns of a cluster, in Python's terms."""
 
-from slabyard import _core
+import os
+
+import numpy as np
+
+from slabyard import _core, columns
+from slabyard.errors import DataPlaneLostKeys
+
+RUN_DIR_VARIABLE = "SLABYARD_RUN_DIR"
+_VIEW = 1
+
+
+def _check_missing(missing):
+    if missing not in ("raise", "mask"):
+        raise ValueError(f'missing is "raise" or "mask", not {missing!r}')
 
 
 class Client:
+    """A client of the cluster in run_dir (or of the directory at an address).
+
+    run_dir: default is the variable SLABYARD_RUN_DIR. namespace: keys of others are not seen.
+    timeout_s: caps every operation (120 s). control_timeout_s: one wait for a unit's reply (30 s).
+    ssd: puts may wait for room on a unit's SSD tier. allow_pickle: objects that msgpack does not
+    give back exactly are pickled, and pickles are loaded; only for data you trust.
+
+    Threads may share it; a forked child opens one of its own. `deadline` of every call is
+    time.monotonic() seconds, None: the timeout. Ctrl-C ends a call that waits. Every call may
+    raise DataPlaneTimeout, DataPlaneTransferFailed (the data is not lost: try again) and
+    DataPlaneFatal (the client is closed, or this is a forked child); its with block closes it.
+    """
+
     def __init__(self, run_dir=None, *, directory=None, namespace=None, timeout_s=None,
-                 control_timeout_s=None, ssd=False, allow_pickle=False):
-        self._core = _core.Client(run_dir, directory, namespace, timeout_s, control_timeout_s, ssd)
-        self._allow_pickle = allow_pickle
+                 control_timeout_s=None, ssd=False, allow_pickle=False):  # fmt: skip
+        if run_dir is None and directory is None:
+            run_dir = os.environ.get(RUN_DIR_VARIABLE)
+            if run_dir is None:
+                raise ValueError(f"name the run directory of the cluster, or set {RUN_DIR_VARIABLE}")
+        if run_dir is not None:
+            run_dir = os.fspath(run_dir)
+        self._core = _core.Client(
+            run_dir, directory, namespace, timeout_s, control_timeout_s, bool(ssd)
+        )
+        self._allow_pickle = bool(allow_pickle)
 
-    def put(self, keys, values, *, deadline=None):
-        self._core.put(keys, tuple(values), None, self._allow_pickle, deadline)
+    def put(self, keys, values=None, *, deadline=None):
+        """Puts values under keys, "<row>@<field>"; put({key: value}) does, too.
 
-    def get(self, keys, *, deadline=None):
-        return self._core.get(keys, 0, deadline).values(0, lambda t: t, None, None)
+        A value is an array (numpy, torch, DLPack; 0 to 8 dimensions), str, bytes, or None, bool,
+        int, float and lists and dicts of these, which come back as they were. What goes to one
+        unit appears together; the put as a whole is not atomic.
+        Raises UnitFull, DataPlaneTransferFailed (naming the keys not known to be published),
+        ValueError for a key twice or not a key, TypeError for a value that cannot be kept.
+        """
+        if values is None:
+            keys, values = tuple(keys.keys()), keys.values()
+        values, codes = columns.value_specs(values)
+        self._core.put(keys, values, codes, self._allow_pickle, deadline)
+
+    def get(self, keys, *, missing="raise", copy=True, arrays="numpy", deadline=None):
+        """The values of keys, a list in their order.
+
+        missing: "raise" raises DataPlaneLostKeys that names the keys no unit has; "mask" returns
+        (values, found) with None where found, an array of bool, is False. All fields of one row
+        come from one state of that row. copy, arrays: as in get_columns.
+        """
+        _check_missing(missing)
+        lib = columns.library(arrays, copy)
+        keys = tuple(keys) if not isinstance(keys, str) else keys
+        result = self._core.get(keys, 0 if copy else _VIEW, deadline)
+        absent = result.absent()
+        if absent and missing == "raise":
+            raise DataPlaneLostKeys([keys[k] for _, k in absent], "no unit has them")
+        values = result.values(0, *columns.makers(lib, self._allow_pickle))
+        if missing == "raise":
+            return values
+        found = np.ones(len(keys), np.bool_)
+        found[[k for _, k in absent]] = False
+        return values, found
+
+    def put_columns(self, rows, columns_of, *, deadline=None):
+        """Puts a batch: columns_of maps fields to columns, each with one value for each of rows.
+
+        rows: distinct numbers 0 .. 2^64 - 1, in any order. A column is
+          an array of shape (rows, ...): numpy, torch or DLPack, any strides; (rows,) are scalars
+          (values, offsets), a Jagged or a jagged torch tensor: row k is
+            values[offsets[k]:offsets[k + 1]]
+          a list with one value a row, each of any kind that put takes, arrays of any shape.
+        Raises as put does; keys in errors are those of whole rows.
+        """
+        self._core.put_columns(
+            rows_of(rows), columns.column_specs(columns_of), self._allow_pickle, deadline
+        )
+
+    def get_columns(self, rows, fields, *, missing="raise", copy=True, arrays="numpy", jagged=(),
+                    deadline=None):  # fmt: skip
+        """A dict of columns by field, in the order of rows (any rows, also twice).
+
+        A column of tensors is an array of shape (rows, ...) where all its rows have one shape,
+        else a Jagged (a nested tensor of torch); fields named in jagged are always that. Columns
+        of text, bytes and objects are lists, and so is one whose rows differ in dtype or in more
+        than the first dimension.
+
+        missing: "raise" raises DataPlaneLostKeys that names what no unit has; "mask" returns
+        (columns, found), found mapping fields to arrays of bool. Rows that are not found are
+        zero, empty or None.
+        copy: True gives memory of the caller's own, writable, independent of the store. False
+        gives Views: read-only arrays that lie in the slab and keep it pinned until dropped.
+        arrays: "numpy", "torch", or "dlpack" (slabyard.Tensor, also for dtypes that numpy lacks).
+        """
+        _check_missing(missing)
+        lib = columns.library(arrays, copy)
+        fields = tuple(fields) if not isinstance(fields, str) else fields
+        result = self._core.get_columns(rows_of(rows), fields, 0 if copy else _VIEW, deadline)
+        count = result.row_count
+        infos = [result.column(c) for c in range(len(fields))]
+        if missing == "raise" and any(info[4] < count for info in infos):
+            raise _lost(result, rows, fields)
+        makers_of = columns.makers(lib, self._allow_pickle)
+        if copy:
+            total = sum(info[8] for info in infos)
+            made = {
+                field: columns.take_column(
+                    result, c, count, lib, makers_of, field in jagged, total
+                )
+                for c, field in enumerate(fields)
+            }
+        else:
+            made = {
+                field: columns.Views(result, c, count, makers_of) for c, field in enumerate(fields)
+            }
+        if missing == "raise":
+            return made
+        return made, {
+            field: columns.NumpyArrays.array(result.found(c)) for c, field in enumerate(fields)
+        }
+
+    def clear(self, rows, fields=None, *, deadline=None):
+        """Removes rows, or only these fields of them; returns how many entries went.
+
+        rows may also be keys ("12@prompt"). Idempotent; rows of a dead unit are gone already.
+        After it returned no get finds them unless they are put again.
+        """
+        if not isinstance(rows, (range, np.ndarray)) and not hasattr(rows, "__dlpack__"):
+            rows = list(rows)
+            if rows and isinstance(rows[0], str):
+                if fields is not None:
+                    raise ValueError("keys name their fields already")
+                return self._clear_keys(rows, deadline)
+        return self._core.clear(rows_of(rows), fields, deadline)
+
+    def _clear_keys(self, keys, deadline):
+        rows_of_field = {}
+        for row, field in _core.parse_keys(keys):
+            rows_of_field.setdefault(field, []).append(row)
+        return sum(self._core.clear(rows, (f,), deadline) for f, rows in rows_of_field.items())
+
+    def reports(self, *, deadline=None):
+        """What each unit says of itself: a list of dicts with its state, bytes and counts."""
+        return self._core.reports(deadline)
+
+    @property
+    def unit_count(self):
+        """N: row r lives on unit r % N."""
+        return self._core.unit_count
+
+    @property
+    def closed(self):
+        return self._core.closed
+
+    def close(self):
+        """Refuses new calls, waits at most the timeout for running ones, never for views."""
+        self._core.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+
+def rows_of(rows):
+    """Rows as C takes them: an integer array or a sequence of ints."""
+    tensor = columns.torch_tensor_type()
+    if tensor is not None and isinstance(rows, tensor):
+        return rows.detach().cpu().numpy()
+    return rows
+
+
+def _lost(result, rows, fields):
+    rows = list(rows_of(rows))
+    keys = [f"{int(rows[r])}@{fields[c]}" for c, r in sorted(result.absent(), key=lambda a: a[::-1])]
+    return DataPlaneLostKeys(keys, "no unit has them")

@@ -108,6 +108,8 @@ static PyMethodDef functions[] = {
 	{"from_dlpack", sypy_dlpack_in, METH_O,
 	 "from_dlpack(capsule) -> Tensor\n\nTakes a tensor in main memory over from a DLPack capsule; "
 	 "one that is not contiguous is copied."},
+	{"parse_keys", sypy_parse_keys, METH_O,
+	 "parse_keys(keys) -> [(row, field)]\n\nValueError says what is wrong with a key."},
 	{NULL, NULL, 0, NULL},
 };
 

@@ -104,6 +104,7 @@ void sypy_fields_done(struct sypy_fields *fields);
 PyObject *sypy_blamed_columns(const sy_error *err, const uint64_t *rows, size_t row_count,
                               PyObject *fields);
 PyObject *sypy_blamed_items(const sy_error *err, PyObject *texts);
+PyObject *sypy_parse_keys(PyObject *module, PyObject *keys);
 /* "row@field" */
 PyObject *sypy_key_text(uint64_t row, PyObject *field);
 

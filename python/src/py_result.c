@@ -43,14 +43,15 @@ static bool column_at(const struct sypy_result *self, Py_ssize_t c, sy_got_colum
 	return false;
 }
 
-/* column(c) -> (dtype, kind, rank, tail, found_count, dense, mixed, lead): lead is the first
- * dimension of each row of a dense column */
+/* column(c) -> (dtype, kind, rank, tail, found_count, dense, mixed, lead, nbytes): lead is the
+ * first dimension of each row of a dense column */
 static PyObject *result_column(PyObject *object, PyObject *number)
 {
 	sy_got_column column;
+	const struct sypy_result *self = (const struct sypy_result *)object;
 	Py_ssize_t c = PyLong_AsSsize_t(number);
 
-	if (PyErr_Occurred() || !column_at((struct sypy_result *)object, c, &column))
+	if (PyErr_Occurred() || !column_at(self, c, &column))
 		return NULL;
 	Py_ssize_t tails = column.shape.rank > 1 ? (Py_ssize_t)column.shape.rank - 1 : 0;
 	PyObject *tail = PyTuple_New(tails);
@@ -65,10 +66,10 @@ static PyObject *result_column(PyObject *object, PyObject *number)
 	if (tail == NULL)
 		return NULL;
 	unsigned long long lead = column.dense && column.found_count > 0 ? column.dim0[0] : 0;
-	return Py_BuildValue("(iiINnOOK)", (int)column.dtype, (int)column.kind,
+	return Py_BuildValue("(iiINnOOKK)", (int)column.dtype, (int)column.kind,
 	                     (unsigned)column.shape.rank, tail, (Py_ssize_t)column.found_count,
 	                     column.dense ? Py_True : Py_False, column.mixed ? Py_True : Py_False,
-	                     lead);
+	                     lead, (unsigned long long)column.offsets[self->row_count]);
 }
 
 static bool shape_from(PyObject *tuple, uint64_t *shape)
@@ -225,8 +226,18 @@ static PyObject *result_absent(PyObject *object, PyObject *unused)
 	return list;
 }
 
+static PyObject *result_row_count(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyLong_FromSize_t(((const struct sypy_result *)object)->row_count);
+}
+
 bool sypy_result_add(PyObject *module)
 {
+	static PyGetSetDef attributes[] = {
+		{"row_count", result_row_count, NULL, NULL, NULL},
+		{NULL, NULL, NULL, NULL, NULL},
+	};
 	static PyMethodDef methods[] = {
 		{"column", result_column, METH_O, NULL},
 		{"tensor", result_tensor, METH_VARARGS, NULL},
@@ -240,6 +251,7 @@ bool sypy_result_add(PyObject *module)
 	static PyType_Slot slots[] = {
 		{Py_tp_dealloc, (void *)result_dealloc},
 		{Py_tp_methods, methods},
+		{Py_tp_getset, attributes},
 		{Py_tp_doc, (void *)"What a get returned: memory or pins."},
 		{0, NULL},
 	};

@@ -257,3 +257,25 @@ PyObject *sypy_blamed_items(const sy_error *err, PyObject *texts)
 	}
 	return keys;
 }
+
+/* parse_keys(keys) -> [(row, field)] */
+PyObject *sypy_parse_keys(PyObject *module, PyObject *object)
+{
+	struct sypy_keys keys;
+
+	(void)module;
+	if (!sypy_keys_from(object, &keys))
+		return NULL;
+	PyObject *list = PyList_New((Py_ssize_t)keys.count);
+	for (size_t i = 0; list != NULL && i < keys.count; i++) {
+		PyObject *one = Py_BuildValue("(Ks#)", (unsigned long long)keys.keys[i].row,
+		                              keys.keys[i].field, (Py_ssize_t)keys.keys[i].field_bytes);
+
+		if (one == NULL)
+			Py_CLEAR(list);
+		else
+			PyList_SET_ITEM(list, (Py_ssize_t)i, one);
+	}
+	sypy_keys_done(&keys);
+	return list;
+}

@@ -1,0 +1,123 @@
+"""Torch tensors in and out. Imported only where torch is."""
+
+from itertools import repeat
+from operator import attrgetter
+
+import torch
+
+from slabyard import columns
+
+# dtypes that numpy has not, and the integers that carry their bits.
+_AS_BITS = {
+    name: bits
+    for name, bits in (
+        ("bfloat16", torch.int16), ("float8_e4m3fn", torch.uint8), ("float8_e5m2", torch.uint8),
+        ("float8_e4m3fnuz", torch.uint8), ("float8_e5m2fnuz", torch.uint8),
+    )
+    if hasattr(torch, name)
+}  # fmt: skip
+_OURS = {
+    "bfloat16": "bf16", "float8_e4m3fn": "f8_e4m3fn", "float8_e5m2": "f8_e5m2",
+    "float8_e4m3fnuz": "f8_e4m3fnuz", "float8_e5m2fnuz": "f8_e5m2fnuz",
+}  # fmt: skip
+_BITS = {getattr(torch, name): (bits, columns.CODES[_OURS[name]]) for name, bits in _AS_BITS.items()}
+_TORCH = {
+    ours: getattr(torch, name)
+    for ours, name in {
+        "bool": "bool", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+        "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "f16": "float16",
+        "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
+        **{ours: name for name, ours in _OURS.items()},
+    }.items()
+    if hasattr(torch, name)
+}  # fmt: skip
+
+
+def _plain(tensor):
+    """In main memory, without gradient, with its bytes as they look."""
+    if tensor.layout is not torch.strided:
+        raise TypeError(f"a tensor of layout {tensor.layout} cannot be stored")
+    return tensor.detach().cpu().resolve_conj().resolve_neg()
+
+
+def bits(tensor):
+    """(array, code) of a dense tensor; ((values, offsets), code) or (list, code) of a nested one."""
+    if tensor.is_nested:
+        return _nested_bits(tensor)
+    tensor = _plain(tensor)
+    as_bits, code = _BITS.get(tensor.dtype, (None, -1))
+    if as_bits is not None:
+        tensor = tensor.view(as_bits)
+    return tensor.numpy(), code
+
+
+def _nested_bits(tensor):
+    """A jagged tensor whose rows lie side by side goes as it is; others row by row."""
+    if tensor.layout is torch.jagged and tensor.lengths() is None and tensor._ragged_idx == 1:
+        values, code = bits(tensor.values())
+        return (values, tensor.offsets().detach().cpu().numpy()), code
+    rows = list(tensor.unbind())
+    return list_bits(rows, set(map(type, rows)))
+
+
+def list_bits(values, types):
+    """(list of arrays, code) of a list that holds tensors. Loops are in C unless rows differ."""
+    dtypes = None
+    if all(issubclass(one, torch.Tensor) for one in types):
+        dtypes = set(map(attrgetter("dtype"), values))
+        plain = (
+            len(dtypes) == 1
+            and not any(map(attrgetter("is_nested"), values))
+            and set(map(attrgetter("layout"), values)) == {torch.strided}
+        )
+        if plain:
+            return _uniform(values, dtypes.pop())
+    return [_one(value) if isinstance(value, torch.Tensor) else value for value in values], -1
+
+
+def _uniform(tensors, dtype):
+    tensors = map(torch.Tensor.cpu, map(torch.Tensor.detach, tensors))
+    if dtype.is_complex:
+        tensors = map(torch.Tensor.resolve_conj, tensors)
+    tensors = map(torch.Tensor.resolve_neg, tensors)
+    as_bits, code = _BITS.get(dtype, (None, -1))
+    if as_bits is not None:
+        tensors = map(torch.Tensor.view, tensors, repeat(as_bits))
+    return list(map(torch.Tensor.numpy, tensors)), code
+
+
+def _one(tensor):
+    """An array, or for what numpy lacks a Tensor."""
+    if tensor.is_nested:
+        raise TypeError("a nested tensor is a column, not one value of a list")
+    tensor = _plain(tensor)
+    if tensor.dtype in _BITS:
+        return columns.from_dlpack(tensor.contiguous())
+    return tensor.numpy()
+
+
+class TorchArrays:
+    """Makes torch tensors over the memory of a result."""
+
+    @staticmethod
+    def array(tensor):
+        dtype = _TORCH.get(tensor.dtype)
+        if dtype is None:
+            raise TypeError(f"this torch has no {tensor.dtype}")
+        if tensor.nbytes == 0:
+            return torch.empty(tensor.shape, dtype=dtype)
+        return torch.frombuffer(tensor, dtype=dtype).reshape(tensor.shape)
+
+    @staticmethod
+    def own(array):
+        return array.clone()
+
+    @staticmethod
+    def jagged(values, offsets):
+        return torch.nested.nested_tensor_from_jagged(values, torch.from_numpy(offsets))
+
+    @staticmethod
+    def spread(values, found):
+        rows = torch.zeros(len(found), dtype=values.dtype)
+        rows[torch.from_numpy(found)] = values
+        return rows
