@@ -147,6 +147,7 @@ class Runner:
         variables = dict(w.split("=", 1) for w in words if re.match(r"[A-Z]+=", w))
         options = [w for w in words if not re.match(r"[A-Z]+=", w)]
         directory, stamp = OUT / name, OUT / name / "configured-as"
+        targets = variables.pop("TARGETS", "all").split(",")
         env = self.environment(name) | variables
         if not stamp.exists() or stamp.read_text() != " ".join(words):
             shutil.rmtree(directory, ignore_errors=True)
@@ -155,7 +156,7 @@ class Runner:
             if status != 0:
                 return Count(failed=1, note="meson setup failed")
             stamp.write_text(" ".join(words))
-        ninja = [self.options.ninja, "-C", str(directory), "-k", "0"]
+        ninja = [self.options.ninja, "-C", str(directory), "-k", "0", *targets]
         status, output = execute(ninja, log, BUILD_LIMIT_S, env)
         if status != 0:
             return Count(failed=1, note="out of time" if status is None else "does not build")
