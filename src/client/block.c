@@ -43,12 +43,14 @@ static void *map_block(size_t bytes)
 	return data;
 }
 
-/* A kept block of exactly this size: batches of a job repeat their sizes. */
+/* A kept block of exactly this size: batches of a job repeat their sizes. The lock is never waited
+ * for: in a fork child nobody may be left to give it up. */
 static void *take_kept(size_t bytes)
 {
 	int best = -1;
 
-	pthread_mutex_lock(&lock);
+	if (pthread_mutex_trylock(&lock) != 0)
+		return NULL;
 	for (int i = 0; i < KEPT_COUNT; i++) {
 		if (kept[i].bytes == bytes)
 			best = i;
@@ -68,7 +70,8 @@ static bool keep(void *data, size_t bytes)
 {
 	bool done = false;
 
-	pthread_mutex_lock(&lock);
+	if (pthread_mutex_trylock(&lock) != 0)
+		return false;
 	for (int i = 0; i < KEPT_COUNT && !done && kept_bytes + bytes <= KEPT_BYTES; i++) {
 		if (kept[i].data != NULL)
 			continue;

@@ -20,8 +20,8 @@
 
 /* How long a close waits for the units to have executed the last notices. */
 static const uint64_t LAST_NOTICES_NS = 1000 * 1000 * 1000;
-/* A call returns by its deadline and a little more. */
-static const uint64_t SPARE_NS = 2000 * 1000 * 1000u;
+/* A call returns by its deadline plus this. */
+static const uint64_t SPARE_NS = 100 * 1000 * 1000;
 
 sy_status sy_hub_enter(struct sy_hub *hub, sy_error *err)
 {
@@ -205,7 +205,9 @@ bool sy_hub_shut(struct sy_hub *hub)
 	if (hub->fork_count != sy_local_fork_count())
 		return false;
 	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += (time_t)((hub->config.timeout_ns + SPARE_NS) / 1000000000u);
+	uint64_t wait_ns = (uint64_t)end.tv_nsec + hub->config.timeout_ns + SPARE_NS;
+	end.tv_sec += (time_t)(wait_ns / 1000000000u);
+	end.tv_nsec = (long)(wait_ns % 1000000000u);
 	pthread_mutex_lock(&hub->lock);
 	hub->closed = true;
 	/* No call outlives its deadline, and none has one further away than the timeout. */
@@ -278,6 +280,15 @@ enum sy_directory_says sy_hub_ask(struct sy_hub *hub, uint32_t unit_id, uint64_t
 	    SY_OK)
 		return SY_DIRECTORY_SILENT;
 	return dead ? SY_DIRECTORY_DEAD : SY_DIRECTORY_ALIVE;
+}
+
+uint64_t sy_hub_incarnation(struct sy_hub *hub, uint32_t unit_id)
+{
+	pthread_mutex_lock(&hub->lock);
+	struct sy_link *link = hub->links[unit_id];
+	uint64_t incarnation = link != NULL ? sy_machine_incarnation(link->machine) : 0;
+	pthread_mutex_unlock(&hub->lock);
+	return incarnation;
 }
 
 uint32_t sy_hub_eager_max_bytes(struct sy_hub *hub, uint32_t unit_id)

@@ -58,6 +58,7 @@ struct sy_call {
 	struct sy_link *link;
 	struct sy_call *next_on_link, *next_write;
 	struct sy_remote *remote_now; /* during the WRITE */
+	uint64_t dead_incarnation; /* if found_dead: of the unit that the directory's list showed */
 	bool done, found_dead, settled;
 };
 
@@ -79,7 +80,7 @@ void sy_hub_leave(struct sy_hub *hub);
 
 /* Runs all calls, on any units, at once; returns when each has ended, by its deadline plus
  * 100 ms. A call whose session ended under it asks the directory within its deadline: RESOLVE,
- * RELEASE and queries of a unit that lives are started anew; a PUT is not.
+ * RELEASE, COMMIT and queries of a unit that lives are started anew; a PUT is not.
  * Thread-safe. Outcomes are in the calls. */
 void sy_hub_run(struct sy_hub *hub, struct sy_call *const *calls, size_t count);
 /* Gives back what a call holds (result buffer, remote). */
@@ -98,6 +99,8 @@ sy_status sy_hub_refresh(struct sy_hub *hub, uint64_t deadline_ns, sy_error *err
 /* Asks the directory whether the incarnation this hub used last is dead. */
 enum sy_directory_says sy_hub_ask(struct sy_hub *hub, uint32_t unit_id, uint64_t incarnation,
                                   uint64_t deadline_ns);
+/* The incarnation of a unit that this hub talked to last; 0: none yet. */
+uint64_t sy_hub_incarnation(struct sy_hub *hub, uint32_t unit_id);
 /* The eager limit of a unit, 0 while no session told it. */
 uint32_t sy_hub_eager_max_bytes(struct sy_hub *hub, uint32_t unit_id);
 

@@ -17,7 +17,6 @@ struct sy_link {
 	struct sy_remote *remote;          /* NULL: no slab within reach */
 	int local_fd;                      /* -1: none */
 	bool connect_due, connecting;
-	uint64_t tried_incarnation;        /* of the directory's list, at the last connect */
 	sy_error failure;                  /* of the last connect that failed */
 	struct sy_call *calls;             /* those that have not ended */
 };

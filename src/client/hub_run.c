@@ -254,10 +254,11 @@ static void run_round(struct sy_hub *hub, struct sy_call *const *calls, size_t c
 	pthread_mutex_unlock(&hub->lock);
 }
 
-/* Kinds that change nothing on the unit, or nothing twice: a fresh request is as good. */
+/* Kinds that change nothing on the unit, or nothing twice: a fresh request is as good. A commit
+ * names one grant of one incarnation, whose fate it asks for. */
 static bool may_start_anew(enum sy_op_kind kind)
 {
-	return kind != SY_OP_KIND_PUT && kind != SY_OP_KIND_PUT_INLINE && kind != SY_OP_KIND_COMMIT;
+	return kind != SY_OP_KIND_PUT && kind != SY_OP_KIND_PUT_INLINE;
 }
 
 static const char *call_name(enum sy_op_kind kind)
@@ -303,8 +304,10 @@ static void fill_error(struct sy_call *call, sy_status status)
 		             op->outcome.need, op->outcome.free, op->outcome.hole);
 		return;
 	}
-	if (op->end == SY_OP_END_WRITE && call->error.status != SY_OK)
-		return; /* the transport's own words */
+	if (op->end == SY_OP_END_WRITE && call->error.status != SY_OK) {
+		call->error.status = status; /* the words are the transport's own */
+		return;
+	}
 	if (op->end == SY_OP_END_SESSION)
 		why = call->found_dead ? "the unit is dead" : "the unit ended the session";
 	pthread_mutex_lock(&call->link->hub->lock); /* the link's failure may change */
@@ -332,7 +335,7 @@ static bool settle(struct sy_hub *hub, struct sy_call *call)
 	call->op.end = end;
 	if (end == SY_OP_END_SESSION) {
 		if (call->found_dead)
-			incarnation = call->link->tried_incarnation;
+			incarnation = call->dead_incarnation;
 		says = sy_hub_ask(hub, call->unit_id, incarnation, call->op.deadline_ns);
 		if (says == SY_DIRECTORY_ALIVE && may_start_anew(call->op.kind) &&
 		    sy_clock_now_ns() + ASK_AGAIN_NS < call->op.deadline_ns) {

@@ -1,5 +1,6 @@
 /* One unit: its machine, its control socket, its local socket, its slab. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -164,13 +165,22 @@ void sy_link_pump(struct sy_link *link, uint64_t now_ns)
 	sy_hub_keep_by(link->hub, sy_machine_deadline(link->machine));
 }
 
+/* A unit says nothing on this socket after its welcome, so anything to read is its end. Asked
+ * anew: what epoll reported may have been the end of a connection before this one. */
+static bool has_ended(const struct sy_link *link)
+{
+	struct pollfd ended = {.fd = link->local_fd, .events = POLLIN};
+
+	return link->local_fd >= 0 && poll(&ended, 1, 0) > 0;
+}
+
 void sy_link_ready(struct sy_link *link, bool local_socket)
 {
 	uint64_t now_ns = sy_clock_now_ns();
 
-	if (local_socket && link->local_fd >= 0) {
-		/* A unit says nothing on this socket after its welcome: this is its end. */
-		drain(link, now_ns); /* replies it sent before its end still count */
+	if (local_socket && has_ended(link)) {
+		/* What it answered before its end still counts, with the slab it is about. */
+		sy_link_pump(link, now_ns);
 		drop_connection(link, 0);
 		sy_machine_disconnected(link->machine, now_ns);
 	}
@@ -178,7 +188,7 @@ void sy_link_ready(struct sy_link *link, bool local_socket)
 }
 
 /* The slot's unit is dead by the directory: what waits for it waits in vain. */
-static void fail_waiting(struct sy_link *link, uint64_t now_ns)
+static void fail_waiting(struct sy_link *link, uint64_t incarnation, uint64_t now_ns)
 {
 	struct sy_call *next;
 
@@ -187,6 +197,7 @@ static void fail_waiting(struct sy_link *link, uint64_t now_ns)
 		if (call->op.stage == SY_OP_STAGE_WRITING)
 			continue;
 		call->found_dead = true;
+		call->dead_incarnation = incarnation;
 		sy_machine_cancel(link->machine, &call->op, now_ns);
 	}
 }
@@ -266,14 +277,13 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 	}
 	pthread_mutex_lock(&hub->lock);
 	link->connecting = false;
-	link->tried_incarnation = info.incarnation;
 	if (status == SY_OK) {
 		put_in_place(link, &made);
 	} else {
 		link->failure = err;
 		sy_machine_disconnected(link->machine, sy_clock_now_ns());
 		if (info.state == SY_UNIT_DEAD)
-			fail_waiting(link, sy_clock_now_ns());
+			fail_waiting(link, info.incarnation, sy_clock_now_ns());
 	}
 	sy_link_pump(link, sy_clock_now_ns());
 	for (struct sy_waiter *w = hub->waiters; w != NULL; w = w->next)

@@ -144,6 +144,35 @@ void sy_lookup_unpin(struct sy_hub *hub, const struct sy_lookup *lookup)
 	}
 }
 
+/* What a unit tells of its slab is not believed before it was looked at: a value is copied, viewed
+ * or read later only where all of it lies in what this process has mapped. */
+static void check_places(struct sy_hub *hub, struct sy_lookup_part *part)
+{
+	struct sy_call *call = &part->call;
+	const struct sy_resolved *in = &call->op.reply.resolved;
+	uint64_t slab_bytes = call->remote != NULL ? call->remote->slab_bytes : 0;
+	sy_status status = SY_OK;
+
+	for (uint32_t k = 0; status == SY_OK && k < call->op.reply.key_count; k++) {
+		if (in->found[k] == SY_FOUND_INLINE &&
+		    in->nbytes[k] > call->op.resolve.inline_max_bytes)
+			status = sy_fail(&call->error, SY_E_PROTOCOL, "get",
+			                 "unit %u sent a value that was to stay in its slab", call->unit_id);
+		if (in->found[k] != SY_FOUND_PINNED)
+			continue;
+		if (call->remote == NULL)
+			status = sy_fail(&call->error, SY_E_TRANSFER_FAILED, "get",
+			                 "unit %u: no transport reaches its slab", call->unit_id);
+		else if (in->offset[k] > slab_bytes || in->nbytes[k] > slab_bytes - in->offset[k])
+			status = sy_fail(&call->error, SY_E_PROTOCOL, "get",
+			                 "unit %u named bytes outside its slab", call->unit_id);
+	}
+	if (status == SY_OK)
+		return;
+	sy_hub_unpin(hub, call->unit_id, call->op.incarnation, call->op.name);
+	call->status = status;
+}
+
 /* The failure to report, its keys blamed; the parts that did resolve are unpinned. */
 static sy_status report(struct sy_hub *hub, struct sy_lookup *lookup, sy_error *err)
 {
@@ -190,6 +219,10 @@ static sy_status run(struct sy_hub *hub, struct sy_lookup *lookup, uint32_t inli
 	}
 	sy_hub_run(hub, calls, lookup->part_count);
 	free(calls);
+	for (size_t i = 0; i < lookup->part_count; i++) {
+		if (lookup->parts[i].call.status == SY_OK)
+			check_places(hub, &lookup->parts[i]);
+	}
 	return report(hub, lookup, err);
 }
 

@@ -44,7 +44,10 @@ static sy_status put_items(sy_client *client, const struct sy_items *items,
 	sy_status status = plan_all(items, source, &plans, &count, err);
 
 	if (status == SY_OK) {
-		sy_puts_run(client->hub, plans, count, client->ssd, deadline_ns);
+		struct sy_put_terms terms = {.deadline_ns = deadline_ns, .ssd = client->ssd,
+		                             .eager = true};
+
+		sy_puts_run(client->hub, plans, count, &terms);
 		status = sy_puts_verdict(plans, count, err);
 		for (size_t i = 0; status != SY_OK && i < count; i++) {
 			if (!plans[i].published)

@@ -39,7 +39,7 @@ struct sy_blob_plan {
 	sy_status status;
 	sy_error error;
 	uint64_t incarnation, generation; /* of the unit and the region, if it came to an alloc */
-	bool published, unknown, tried;
+	bool published, unknown;
 };
 
 /* Where the next blob ends: whole rows of one unit, at most SY_ENTRIES_PER_BLOB_MAX entries, and

@@ -13,26 +13,78 @@ struct put {
 	uint8_t *eager; /* the gathered blob of a put_inline */
 };
 
-static bool prepare(struct sy_hub *hub, struct put *put, struct sy_blob_plan *plan, bool ssd,
-                    uint64_t deadline_ns)
+/* The plans that wait for their turn, a queue a unit in the caller's order, and the round that
+ * is under way. */
+struct rounds {
+	struct sy_hub *hub;
+	const struct sy_put_terms *terms;
+	struct sy_blob_plan *plans;
+	uint32_t unit_count;
+	size_t *head; /* a unit: plan + 1; 0: none waits */
+	size_t *next; /* a plan: the one behind it, + 1 */
+	struct put *puts;
+	struct sy_call **calls;
+};
+
+static bool rounds_init(struct rounds *rounds, size_t plan_count)
 {
+	rounds->head = calloc(rounds->unit_count, sizeof *rounds->head);
+	rounds->next = calloc(plan_count + 1, sizeof *rounds->next);
+	rounds->puts = calloc(rounds->unit_count, sizeof *rounds->puts);
+	rounds->calls = calloc(rounds->unit_count, sizeof *rounds->calls);
+	return rounds->head != NULL && rounds->next != NULL && rounds->puts != NULL &&
+	       rounds->calls != NULL;
+}
+
+static void rounds_done(struct rounds *rounds)
+{
+	free(rounds->head);
+	free(rounds->next);
+	free(rounds->puts);
+	free(rounds->calls);
+}
+
+/* From the last one on, so that the first comes to stand in front. */
+static void queue(struct rounds *rounds, size_t i)
+{
+	size_t *head = &rounds->head[rounds->plans[i].unit_id];
+
+	rounds->next[i] = *head;
+	*head = i + 1;
+}
+
+static struct sy_blob_plan *take(struct rounds *rounds, uint32_t unit_id)
+{
+	size_t first = rounds->head[unit_id];
+
+	if (first == 0)
+		return NULL;
+	rounds->head[unit_id] = rounds->next[first - 1];
+	return &rounds->plans[first - 1];
+}
+
+static bool prepare(const struct rounds *rounds, struct put *put, struct sy_blob_plan *plan)
+{
+	const struct sy_put_terms *terms = rounds->terms;
+
 	*put = (struct put){.plan = plan};
 	put->call.unit_id = plan->unit_id;
-	put->call.op.deadline_ns = deadline_ns;
-	if (plan->nbytes <= sy_hub_eager_max_bytes(hub, plan->unit_id)) {
+	put->call.op.deadline_ns = terms->deadline_ns;
+	if (terms->eager && plan->nbytes <= sy_hub_eager_max_bytes(rounds->hub, plan->unit_id)) {
 		put->eager = malloc(plan->nbytes);
 		if (put->eager == NULL)
 			return false;
 		sy_plan_gather(plan, put->eager);
 		put->call.op.kind = SY_OP_KIND_PUT_INLINE;
 		put->call.op.put_inline = (struct sy_put_inline_args){
-			.blob_id = plan->id, .blob = {put->eager, plan->nbytes}, .ssd = ssd,
+			.blob_id = plan->id, .blob = {put->eager, plan->nbytes}, .ssd = terms->ssd,
 		};
 		return true;
 	}
 	put->call.op.kind = SY_OP_KIND_PUT;
 	put->call.op.put = (struct sy_alloc_args){
-		.blob_id = plan->id, .nbytes = plan->nbytes, .entry_count = plan->entry_count, .ssd = ssd,
+		.blob_id = plan->id, .nbytes = plan->nbytes, .entry_count = plan->entry_count,
+		.ssd = terms->ssd,
 	};
 	put->call.ranges = plan->ranges;
 	put->call.range_count = plan->range_count;
@@ -53,64 +105,37 @@ static void conclude(struct put *put)
 	free(put->eager);
 }
 
-static void run(struct sy_hub *hub, struct sy_blob_plan **chosen, size_t count, bool ssd,
-                uint64_t deadline_ns)
+static sy_status give_up(struct sy_blob_plan *plan, sy_status status, const char *why)
 {
-	struct put *puts = calloc(count + 1, sizeof *puts);
-	struct sy_call **calls = calloc(count + 1, sizeof *calls);
+	plan->status = sy_fail(&plan->error, status, "put", "unit %u: %s", plan->unit_id, why);
+	return status;
+}
+
+/* The next plan of each unit; false: none is left. */
+static bool run_round(struct rounds *rounds)
+{
+	bool late = sy_clock_now_ns() >= rounds->terms->deadline_ns, any = false;
 	size_t ready = 0;
 
-	for (size_t i = 0; puts != NULL && calls != NULL && i < count; i++) {
-		if (!prepare(hub, &puts[ready], chosen[i], ssd, deadline_ns))
+	for (uint32_t u = 0; u < rounds->unit_count; u++) {
+		struct sy_blob_plan *plan = take(rounds, u);
+
+		any = any || plan != NULL;
+		for (; late && plan != NULL; plan = take(rounds, u))
+			give_up(plan, SY_E_TIMEOUT, "the deadline came before its turn");
+		if (plan == NULL)
 			continue;
-		calls[ready] = &puts[ready].call;
+		if (!prepare(rounds, &rounds->puts[ready], plan)) {
+			give_up(plan, SY_E_SYS, "out of memory");
+			continue;
+		}
+		rounds->calls[ready] = &rounds->puts[ready].call;
 		ready++;
 	}
-	for (size_t i = 0; i < count; i++) {
-		chosen[i]->tried = true;
-		chosen[i]->status = sy_fail(&chosen[i]->error, SY_E_SYS, "put", "out of memory");
-	}
-	if (ready > 0)
-		sy_hub_run(hub, calls, ready);
+	sy_hub_run(rounds->hub, rounds->calls, ready);
 	for (size_t i = 0; i < ready; i++)
-		conclude(&puts[i]);
-	free(calls);
-	free(puts);
-}
-
-/* The first plan of each unit that was not tried yet. Plans of a unit stand side by side, or the
- * caller's order is kept: marks tell which units have one in this round. */
-static size_t choose(struct sy_blob_plan *plans, size_t count, uint8_t *marks,
-                     uint32_t unit_count, struct sy_blob_plan **ret_chosen)
-{
-	size_t chosen = 0;
-
-	memset(marks, 0, unit_count);
-	for (size_t i = 0; i < count && chosen < unit_count; i++) {
-		if (plans[i].tried || plans[i].published || marks[plans[i].unit_id])
-			continue;
-		marks[plans[i].unit_id] = 1;
-		ret_chosen[chosen++] = &plans[i];
-	}
-	return chosen;
-}
-
-static void run_rounds(struct sy_hub *hub, struct sy_blob_plan *plans, size_t count, bool ssd,
-                       uint64_t deadline_ns)
-{
-	uint32_t unit_count = sy_hub_unit_count(hub);
-	uint8_t *marks = malloc(unit_count);
-	struct sy_blob_plan **chosen = calloc(unit_count, sizeof *chosen);
-	size_t n = 1;
-
-	/* Each round tries at least one more plan. */
-	while (marks != NULL && chosen != NULL && n > 0) {
-		n = choose(plans, count, marks, unit_count, chosen);
-		if (n > 0)
-			run(hub, chosen, n, ssd, deadline_ns);
-	}
-	free(chosen);
-	free(marks);
+		conclude(&rounds->puts[i]);
+	return any;
 }
 
 static bool worth_another_try(const struct sy_blob_plan *plan)
@@ -119,22 +144,30 @@ static bool worth_another_try(const struct sy_blob_plan *plan)
 	       !plan->error.in_flight;
 }
 
-void sy_puts_run(struct sy_hub *hub, struct sy_blob_plan *plans, size_t count, bool ssd,
-                 uint64_t deadline_ns)
+void sy_puts_run(struct sy_hub *hub, struct sy_blob_plan *plans, size_t count,
+                 const struct sy_put_terms *terms)
 {
-	bool again = false;
+	struct rounds rounds = {.hub = hub, .terms = terms, .plans = plans,
+	                        .unit_count = sy_hub_unit_count(hub)};
 
-	for (size_t i = 0; i < count; i++)
-		plans[i].status = sy_fail(&plans[i].error, SY_E_SYS, "put", "out of memory");
-	run_rounds(hub, plans, count, ssd, deadline_ns);
-	for (size_t i = 0; i < count; i++) {
-		if (worth_another_try(&plans[i])) {
-			plans[i].tried = false;
-			again = true;
-		}
+	if (!rounds_init(&rounds, count)) {
+		for (size_t i = 0; i < count; i++)
+			give_up(&plans[i], SY_E_SYS, "out of memory");
+		rounds_done(&rounds);
+		return;
 	}
-	if (again && sy_clock_now_ns() < deadline_ns)
-		run_rounds(hub, plans, count, ssd, deadline_ns);
+	for (size_t i = count; i-- > 0;)
+		queue(&rounds, i);
+	/* Each round takes at least one plan out of its queue. */
+	while (run_round(&rounds))
+		;
+	for (size_t i = count; i-- > 0 && sy_clock_now_ns() < terms->deadline_ns;) {
+		if (worth_another_try(&plans[i]))
+			queue(&rounds, i);
+	}
+	while (run_round(&rounds))
+		;
+	rounds_done(&rounds);
 }
 
 sy_status sy_puts_verdict(const struct sy_blob_plan *plans, size_t count, sy_error *err)

@@ -5,11 +5,17 @@
 #include "hub.h"
 #include "put_plan.h"
 
+struct sy_put_terms {
+	uint64_t deadline_ns;
+	bool ssd;
+	bool eager; /* small blobs may go whole in put_inline, whose outcome nobody can ask for */
+};
+
 /* Runs every plan: in each round the next blob of every unit, then, once, those that failed and
  * may be tried again: never one whose commit came to no answer, for it may be published.
  * How each went is in the plans. */
-void sy_puts_run(struct sy_hub *hub, struct sy_blob_plan *plans, size_t count, bool ssd,
-                 uint64_t deadline_ns);
+void sy_puts_run(struct sy_hub *hub, struct sy_blob_plan *plans, size_t count,
+                 const struct sy_put_terms *terms);
 
 /* SY_OK if all are published; else the first of Fatal, Invalid, UnitFull, Timeout, and
  * TransferFailed that a plan ended with, copied to err without its lent array. */

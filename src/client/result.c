@@ -52,6 +52,14 @@ sy_status sy_result_new(const struct sy_items *items, const struct sy_lookup *lo
 	return SY_OK;
 }
 
+/* A sum that would wrap around becomes one that no block is as large as. */
+static size_t plus(size_t at, uint64_t nbytes)
+{
+	const size_t limit = SIZE_MAX / 4;
+
+	return at > limit || nbytes > limit - at ? SIZE_MAX / 2 + 1 : at + nbytes;
+}
+
 /* Keys one after the other, each at a cache line; columns packed, each from a cache line on. */
 sy_status sy_result_layout(struct sy_result *result, sy_error *err)
 {
@@ -65,12 +73,12 @@ sy_status sy_result_layout(struct sy_result *result, sy_error *err)
 				struct sy_result_item *item = &result->items[r * columns + c];
 
 				item->data = pass == 0 ? NULL : result->memory + at;
-				at += item->nbytes;
+				at = plus(at, item->nbytes);
 			}
 		}
 		for (size_t i = 0; columns == 0 && i < result->count; i++) {
 			result->items[i].data = pass == 0 ? NULL : result->memory + at;
-			at += sy_align_up(result->items[i].nbytes, SY_ENTRY_ALIGN_BYTES);
+			at = plus(at, sy_align_up(result->items[i].nbytes, SY_ENTRY_ALIGN_BYTES));
 		}
 		if (pass == 1)
 			break;

@@ -9,6 +9,7 @@
 #include "copy.h"
 #include "fail.h"
 #include "guard.h"
+#include "local.h"
 #include "message.h"
 #include "transport.h"
 
@@ -39,7 +40,7 @@ static bool inside(const struct sy_remote *remote, const struct sy_range *range,
 static sy_status move(struct sy_remote *remote, const struct sy_range *ranges, size_t count,
                       uint64_t base_offset, bool write, uint64_t deadline_ns, sy_error *err)
 {
-	uint64_t since_look = 0;
+	uint64_t since_look = CHUNK_BYTES; /* at once: one transfer of many may come too late */
 
 	for (size_t i = 0; i < count; i++) {
 		if (!inside(remote, &ranges[i], base_offset))
@@ -92,9 +93,11 @@ static sy_status shm_read(struct sy_remote *remote, const struct sy_range *range
 	return status;
 }
 
+/* In a fork child the mapping is not there; something of the child's own may be in its place. */
 static void shm_detach(struct sy_remote *remote)
 {
-	munmap((void *)(uintptr_t)remote->base, remote->slab_bytes);
+	if (remote->fork_count == sy_local_fork_count())
+		munmap((void *)(uintptr_t)remote->base, remote->slab_bytes);
 	free(remote);
 }
 
@@ -147,7 +150,8 @@ sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnatio
 	madvise(base, slab_bytes, MADV_HUGEPAGE);
 	populate(base, slab_bytes, deadline_ns);
 	*remote = (struct sy_remote){.transport = &SHM, .incarnation = incarnation,
-	                             .slab_bytes = slab_bytes, .base = base, .refs = 1};
+	                             .slab_bytes = slab_bytes, .base = base, .refs = 1,
+	                             .fork_count = sy_local_fork_count()};
 	*ret_remote = remote;
 	return SY_OK;
 }

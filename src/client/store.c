@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "entropy.h"
 #include "fail.h"
+#include "local.h"
 #include "open_hub.h"
 #include "put_run.h"
 #include "store_inner.h"
@@ -62,6 +63,8 @@ sy_status sy_store_open(const sy_store_options *options, sy_store **ret_store, s
 		return sy_fail(err, SY_E_INVALID, __func__, "lock and unlock go together");
 	}
 	store->ssd = options->ssd;
+	store->refs = 1;
+	store->fork_count = sy_local_fork_count();
 	pthread_mutex_init(&store->lock, NULL);
 	sy_status status = sy_open_hub(&open, &store->hub, err);
 	if (status != SY_OK) {
@@ -77,10 +80,16 @@ void sy_store_close(sy_store *store)
 {
 	if (store == NULL || !sy_hub_shut(store->hub))
 		return;
-	/* Resolves that are still held cover no read any more: their pins go back now, and they
-	 * keep neither the hub nor look for the store. */
+	/* Resolves that are still held cover no read any more: their pins go back now. */
 	sy_store_let_all_go(store);
 	sy_hub_unref(store->hub);
+	sy_store_unref(store);
+}
+
+void sy_store_unref(struct sy_store *store)
+{
+	if (store == NULL || __atomic_sub_fetch(&store->refs, 1, __ATOMIC_ACQ_REL) > 0)
+		return;
 	pthread_mutex_destroy(&store->lock);
 	free(store);
 }
@@ -162,7 +171,10 @@ static sy_status put_many(sy_store *store, const sy_store_blob *blobs, size_t bl
 			break;
 	}
 	if (status == SY_OK) {
-		sy_puts_run(store->hub, plans, count, store->ssd, end_ns);
+		/* Always by alloc and commit, so that sy_store_commit can ask what became of it. */
+		struct sy_put_terms terms = {.deadline_ns = end_ns, .ssd = store->ssd};
+
+		sy_puts_run(store->hub, plans, count, &terms);
 		status = sy_puts_verdict(plans, count, err);
 		for (size_t i = 0; i < count; i++) {
 			if (plans[i].unknown && !plans[i].published)
@@ -198,7 +210,7 @@ sy_status sy_store_put_segments(sy_store *store, const sy_store_blob *blob, uint
 	return sy_store_put_many(store, blob, 1, deadline_ns, err);
 }
 
-/* Takes the blob's record out; false: nothing is known of it. */
+/* The blob's record; false: nothing is known of it. */
 static bool recall(struct sy_store *store, uint32_t unit_id, sy_blob_id blob_id,
                    struct sy_unknown_commit *ret_commit)
 {
@@ -223,6 +235,7 @@ static sy_status commit(sy_store *store, uint32_t unit_id, sy_blob_id blob_id,
 	struct sy_unknown_commit commit = {0};
 	struct sy_call call = {.unit_id = unit_id};
 	struct sy_call *calls[] = {&call};
+
 	if (!recall(store, unit_id, blob_id, &commit))
 		return sy_fail(err, SY_E_INVALID, __func__, "no commit of this blob on unit %u is open",
 		               unit_id);
@@ -233,7 +246,8 @@ static sy_status commit(sy_store *store, uint32_t unit_id, sy_blob_id blob_id,
 	call.op.commit.incarnation = commit.incarnation;
 	sy_hub_run(store->hub, calls, 1);
 	sy_status status = call.status;
-	bool missing = call.op.end == SY_OP_END_MISSING || call.op.end == SY_OP_END_SESSION;
+	/* Gone with its unit, by the directory's word, is not published either. */
+	bool missing = call.op.end == SY_OP_END_MISSING || call.found_dead;
 	if (status == SY_OK || missing)
 		*ret_published = status == SY_OK;
 	else
@@ -308,9 +322,13 @@ bool sy_store_unit_dead(sy_store *store, uint32_t unit_id, uint64_t deadline_ns)
 
 	if (sy_hub_enter(store->hub, NULL) != SY_OK)
 		return false;
-	if (sy_hub_unit_info(store->hub, unit_id, &info) && info.incarnation != 0)
-		dead = sy_hub_ask(store->hub, unit_id, info.incarnation,
+	if (sy_hub_unit_info(store->hub, unit_id, &info)) {
+		/* Of a unit that was never talked to, the one that the list shows. */
+		uint64_t used = sy_hub_incarnation(store->hub, unit_id);
+
+		dead = sy_hub_ask(store->hub, unit_id, used != 0 ? used : info.incarnation,
 		                  sy_store_deadline(store, deadline_ns)) == SY_DIRECTORY_DEAD;
+	}
 	sy_hub_leave(store->hub);
 	return dead;
 }

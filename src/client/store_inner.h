@@ -18,7 +18,9 @@ struct sy_unknown_commit {
 };
 
 struct sy_store {
-	struct sy_hub *hub;
+	uint32_t refs; /* atomic: its owner's until the close, and each resolve's */
+	uint32_t fork_count;
+	struct sy_hub *hub; /* until the close */
 	bool ssd;
 	pthread_mutex_t lock; /* of what follows */
 	struct sy_unknown_commit unknown[SY_UNKNOWN_COMMITS_MAX]; /* a ring: the oldest is forgotten */
@@ -41,20 +43,21 @@ struct sy_held_unit {
 };
 
 struct sy_resolved_keys {
-	struct sy_store *store;
-	struct sy_hub *hub;
-	struct sy_lookup lookup; /* the answers; its pins are given back at free */
+	struct sy_store *store;  /* one reference */
+	struct sy_lookup lookup; /* the answers */
 	struct sy_held_unit *units;
 	size_t unit_count;
 	sy_located *keys; /* all units' keys, unit by unit */
 	struct sy_held_range *ranges; /* ascending by (unit id, offset) */
 	size_t range_count;
 	uint32_t readers; /* reads under way: it is not unpinned under them */
-	bool freed, held, expired; /* by its owner; in the store's list; its pins given back */
+	bool freed; /* by its owner, under its readers */
+	bool held;  /* in the store's list: pinned, and covers reads */
 	uint64_t since_ns;
 	struct sy_resolved_keys *prev, *next;
 };
 
+void sy_store_unref(struct sy_store *store);
 /* Gives back every held resolve and forgets it; its owner still frees it. */
 void sy_store_let_all_go(struct sy_store *store);
 /* Called by the hub's keeper. */

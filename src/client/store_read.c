@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "fail.h"
 #include "guard.h"
+#include "local.h"
 #include "store_inner.h"
 
 /* The keeper calls about once a second; later than this, the whole process stood still. */
@@ -22,13 +23,16 @@ static int compare_ranges(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Takes over the answers of one part. */
-static void take_part(struct sy_resolved_keys *resolved, size_t unit,
+/* Takes over the answers of one part. False: they are of another incarnation than those of the
+ * unit's parts before: one place could then mean two things. */
+static bool take_part(struct sy_resolved_keys *resolved, size_t unit,
                       const struct sy_lookup_part *part)
 {
 	const struct sy_resolved *in = &part->call.op.reply.resolved;
 	struct sy_held_unit *held = &resolved->units[unit];
 
+	if (held->incarnation != 0 && held->incarnation != part->call.op.incarnation)
+		return false;
 	held->incarnation = part->call.op.incarnation;
 	if (held->remote == NULL && part->call.remote != NULL)
 		held->remote = sy_remote_ref(part->call.remote);
@@ -48,6 +52,7 @@ static void take_part(struct sy_resolved_keys *resolved, size_t unit,
 			key->slab_offset, key->slab_offset + key->nbytes, unit,
 		};
 	}
+	return true;
 }
 
 static struct sy_resolved_keys *resolved_new(const sy_unit_keys *units, size_t unit_count)
@@ -83,14 +88,15 @@ static void resolved_delete(struct sy_resolved_keys *resolved)
 	for (size_t u = 0; u < resolved->unit_count; u++)
 		sy_remote_unref(resolved->units[u].remote);
 	sy_lookup_done(&resolved->lookup);
+	sy_store_unref(resolved->store);
 	free(resolved->units);
 	free(resolved->keys);
 	free(resolved->ranges);
 	free(resolved);
 }
 
-/* Lock held. */
-static void unlink_held(struct sy_store *store, struct sy_resolved_keys *resolved)
+/* Its pins go back, and it covers no read any more. Lock held. */
+static void give_back(struct sy_store *store, struct sy_resolved_keys *resolved)
 {
 	if (resolved->prev != NULL)
 		resolved->prev->next = resolved->next;
@@ -100,10 +106,14 @@ static void unlink_held(struct sy_store *store, struct sy_resolved_keys *resolve
 		resolved->next->prev = resolved->prev;
 	resolved->prev = resolved->next = NULL;
 	resolved->held = false;
+	sy_lookup_unpin(store->hub, &resolved->lookup);
 }
 
 static void hold(struct sy_store *store, struct sy_resolved_keys *resolved)
 {
+	__atomic_add_fetch(&store->refs, 1, __ATOMIC_RELAXED);
+	resolved->store = store;
+	resolved->since_ns = sy_clock_now_ns();
 	pthread_mutex_lock(&store->lock);
 	resolved->next = store->held;
 	if (store->held != NULL)
@@ -121,30 +131,42 @@ static sy_status make_sets(struct sy_store *store, const sy_unit_keys *units, si
 	for (size_t u = 0; u < unit_count; u++) {
 		sy_status status;
 
-		if (units[u].unit_id >= sy_hub_unit_count(store->hub))
-			status = sy_fail(err, SY_E_LOST, __func__, "there is no unit %u", units[u].unit_id);
-		else
-			status = sy_items_from_keys(units[u].keys, units[u].key_count, 1, false, &sets[u], err);
+		status = sy_items_from_keys(units[u].keys, units[u].key_count, 1, false, &sets[u], err);
 		if (status != SY_OK)
 			return status;
 		sets[u].unit_base = units[u].unit_id;
 		sets[u].index_base = first;
 		first += (uint32_t)units[u].key_count;
 		*ret_made = u + 1;
+		if (units[u].unit_id >= sy_hub_unit_count(store->hub)) {
+			sy_fail(err, SY_E_LOST, "get", "there is no unit %u", units[u].unit_id);
+			sy_items_blame(&sets[u], 0, sets[u].count, err);
+			return SY_E_LOST;
+		}
 	}
 	return SY_OK;
 }
 
 /* The answers point into sets no longer once they are taken over. */
-static void take_all(struct sy_resolved_keys *resolved, const struct sy_items *sets)
+static sy_status take_all(struct sy_hub *hub, struct sy_resolved_keys *resolved,
+                          const struct sy_items *sets, sy_error *err)
 {
 	for (size_t p = 0; p < resolved->lookup.part_count; p++) {
 		struct sy_lookup_part *part = &resolved->lookup.parts[p];
+		const struct sy_items *set = part->items;
+		bool taken = take_part(resolved, (size_t)(set - sets), part);
 
-		take_part(resolved, (size_t)(part->items - sets), part);
 		part->items = NULL;
+		if (taken)
+			continue;
+		sy_lookup_unpin(hub, &resolved->lookup);
+		sy_fail(err, SY_E_TRANSFER_FAILED, "get", "unit %u: another one came in its place",
+		        part->call.unit_id);
+		sy_items_blame(set, 0, set->count, err);
+		return SY_E_TRANSFER_FAILED;
 	}
 	qsort(resolved->ranges, resolved->range_count, sizeof *resolved->ranges, compare_ranges);
+	return SY_OK;
 }
 
 static sy_status resolve_keys(sy_store *store, const sy_unit_keys *units, size_t unit_count,
@@ -168,11 +190,9 @@ static sy_status resolve_keys(sy_store *store, const sy_unit_keys *units, size_t
 	}
 	if (status == SY_OK)
 		status = sy_lookup_run(store->hub, sets, unit_count, 0, end_ns, &resolved->lookup, err);
+	if (status == SY_OK)
+		status = take_all(store->hub, resolved, sets, err);
 	if (status == SY_OK) {
-		resolved->store = store;
-		resolved->hub = store->hub;
-		resolved->since_ns = sy_clock_now_ns();
-		take_all(resolved, sets);
 		hold(store, resolved);
 		*ret_resolved = resolved;
 	} else if (resolved != NULL) {
@@ -203,20 +223,19 @@ void sy_resolved_keys_free(sy_resolved_keys *resolved)
 		return;
 	struct sy_store *store = resolved->store;
 
-	if (store != NULL) {
-		pthread_mutex_lock(&store->lock);
-		bool busy = resolved->readers > 0;
+	/* In a fork child the lock may be held by a thread that is not there; the pins are the
+	 * parent's, and the memory is let be. */
+	if (store->fork_count != sy_local_fork_count())
+		return;
+	pthread_mutex_lock(&store->lock);
+	bool busy = resolved->readers > 0;
 
-		resolved->freed = true;
-		if (resolved->held && !busy)
-			unlink_held(store, resolved);
-		pthread_mutex_unlock(&store->lock);
-		if (busy)
-			return; /* the last reader frees it */
-	}
-	if (store != NULL && !resolved->expired)
-		sy_lookup_unpin(resolved->hub, &resolved->lookup);
-	resolved_delete(resolved);
+	resolved->freed = true;
+	if (resolved->held && !busy)
+		give_back(store, resolved);
+	pthread_mutex_unlock(&store->lock);
+	if (!busy) /* else the last reader frees it */
+		resolved_delete(resolved);
 }
 
 void sy_store_let_all_go(struct sy_store *store)
@@ -224,10 +243,7 @@ void sy_store_let_all_go(struct sy_store *store)
 	pthread_mutex_lock(&store->lock);
 	for (struct sy_resolved_keys *held = store->held, *next; held != NULL; held = next) {
 		next = held->next;
-		unlink_held(store, held);
-		sy_lookup_unpin(held->hub, &held->lookup);
-		held->store = NULL;
-		held->hub = NULL;
+		give_back(store, held);
 	}
 	pthread_mutex_unlock(&store->lock);
 }
@@ -246,16 +262,15 @@ void sy_store_expire(void *context, uint64_t now_ns)
 		uint64_t pin_ns = 0;
 
 		next = held->next;
+		if (now_ns <= held->since_ns)
+			continue;
 		held->since_ns += sy_min_u64(stopped_ns, now_ns - held->since_ns);
 		for (size_t u = 0; u < held->unit_count && pin_ns == 0; u++)
-			pin_ns = sy_hub_read_pin_ns(held->hub, held->units[u].unit_id);
+			pin_ns = sy_hub_read_pin_ns(store->hub, held->units[u].unit_id);
 		if (pin_ns == 0)
 			pin_ns = READ_PIN_NS;
-		if (held->readers > 0 || now_ns < held->since_ns + pin_ns)
-			continue;
-		held->expired = true;
-		unlink_held(store, held);
-		sy_lookup_unpin(held->hub, &held->lookup);
+		if (held->readers == 0 && now_ns - held->since_ns >= pin_ns)
+			give_back(store, held);
 	}
 	pthread_mutex_unlock(&store->lock);
 }
@@ -301,14 +316,22 @@ struct cover {
 	struct sy_remote *remote;
 };
 
-/* Lock held. */
+/* A resolve of an incarnation that has a successor covers nothing: the same place may mean
+ * something else on the one that lives. Lock held. */
 static bool find_cover(struct sy_store *store, const sy_read *read, struct cover *ret_cover)
 {
+	if (read->unit_id >= sy_hub_unit_count(store->hub))
+		return false;
+	uint64_t incarnation = sy_hub_incarnation(store->hub, read->unit_id);
+
 	for (struct sy_resolved_keys *held = store->held; held != NULL; held = held->next) {
 		for (size_t u = 0; !held->freed && u < held->unit_count; u++) {
-			if (held->units[u].unit_id != read->unit_id || !covers(held, u, read))
+			const struct sy_held_unit *unit = &held->units[u];
+
+			if (unit->unit_id != read->unit_id || unit->incarnation != incarnation ||
+			    unit->remote == NULL || !covers(held, u, read))
 				continue;
-			*ret_cover = (struct cover){held, held->units[u].remote};
+			*ret_cover = (struct cover){held, unit->remote};
 			return true;
 		}
 	}
@@ -325,7 +348,7 @@ static void let_go(struct sy_store *store, struct cover *covers_of, size_t count
 
 		if (--resolved->readers > 0 || !resolved->freed)
 			continue;
-		unlink_held(store, resolved);
+		give_back(store, resolved);
 		resolved->next = dead;
 		dead = resolved;
 	}
@@ -333,9 +356,17 @@ static void let_go(struct sy_store *store, struct cover *covers_of, size_t count
 	while (dead != NULL) {
 		struct sy_resolved_keys *next = dead->next;
 
-		sy_lookup_unpin(dead->hub, &dead->lookup);
 		resolved_delete(dead);
 		dead = next;
+	}
+}
+
+static void blame(size_t first, size_t last, sy_error *err)
+{
+	for (size_t i = first; err != NULL && i < last; i++) {
+		if (err->index_count < err->index_capacity)
+			err->indexes[err->index_count] = (uint32_t)i;
+		err->index_count++;
 	}
 }
 
@@ -344,18 +375,15 @@ static sy_status cover_all(struct sy_store *store, const sy_read *reads, size_t 
 {
 	pthread_mutex_lock(&store->lock);
 	for (size_t i = 0; i < count; i++) {
-		if (find_cover(store, &reads[i], &ret_covers[i]) && ret_covers[i].remote != NULL) {
+		if (find_cover(store, &reads[i], &ret_covers[i])) {
 			ret_covers[i].resolved->readers++;
 			continue;
 		}
 		let_go(store, ret_covers, i);
-		sy_fail(err, SY_E_STALE_READ, __func__,
+		sy_fail(err, SY_E_STALE_READ, "read",
 		        "no resolve that is still held covers read %zu (unit %u): resolve again", i,
 		        reads[i].unit_id);
-		if (err != NULL && err->index_capacity > 0)
-			err->indexes[0] = (uint32_t)i;
-		if (err != NULL)
-			err->index_count = 1;
+		blame(i, i + 1, err);
 		return SY_E_STALE_READ;
 	}
 	pthread_mutex_unlock(&store->lock);
@@ -386,9 +414,7 @@ static sy_status read_entries(sy_store *store, const sy_read *reads, size_t read
 			status = sy_clock_now_ns() >= end_ns ? SY_E_TIMEOUT : SY_E_TRANSFER_FAILED;
 		if (status != SY_OK && err != NULL) {
 			err->status = status;
-			if (err->index_capacity > 0)
-				err->indexes[0] = (uint32_t)i;
-			err->index_count = 1;
+			blame(i, read_count, err); /* what comes after it was not read either */
 		}
 	}
 	pthread_mutex_lock(&store->lock);

@@ -46,6 +46,7 @@ struct sy_remote {
 	uint64_t slab_bytes;
 	const uint8_t *base;  /* the mapping, if this process can read the slab directly; else NULL */
 	uint32_t refs;        /* atomic */
+	uint32_t fork_count;  /* of the process that attached it */
 };
 
 struct sy_remote *sy_remote_ref(struct sy_remote *remote);

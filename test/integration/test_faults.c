@@ -338,6 +338,37 @@ static void test_stopped_unit_is_not_lost(void **state)
 	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);
 }
 
+/* A resolve that is held but not read gives its pins back after the lease, on every transport. */
+static void test_forgotten_resolve(void **state)
+{
+	static uint8_t bytes[BIG], got[BIG];
+	sy_store_options options = {.run_dir = cluster.run_dir};
+	sy_key key = {4, "x", 1};
+	sy_unit_keys keys[] = {{0, &key, 1}};
+	uint64_t row = 4;
+	sy_store *store;
+	sy_resolved_keys *resolved;
+	sy_located at;
+	sy_unit_report reports[UNITS];
+	uint64_t end_ns = sy_clock_now_ns() + 10 * SECOND_NS;
+
+	(void)state;
+	assert_int_equal(put(4, bytes, BIG, NULL), SY_OK);
+	assert_int_equal(sy_store_open(&options, &store, NULL), SY_OK);
+	assert_int_equal(sy_store_resolve_keys(store, keys, 1, 0, &resolved, NULL), SY_OK);
+	assert_true(sy_resolved_at(resolved, 0, 0, &at));
+	do {
+		assert_int_equal(sy_client_reports(client, 0, reports, NULL), SY_OK);
+	} while (number(&reports[0], "pins") > 0 && sy_clock_now_ns() < end_ns);
+	assert_int_equal(number(&reports[0], "pins"), 0);
+	sy_read read = {0, at.slab_offset, at.nbytes, got};
+	assert_int_equal(sy_store_read_entries(store, &read, 1, 0, NULL), SY_E_STALE_READ);
+	sy_resolved_keys_free(resolved);
+	sy_store_close(store);
+	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);
+	await_clean(0, "a forgotten resolve");
+}
+
 static void test_dead_unit_is_lost_until_replaced(void **state)
 {
 	sy_key keys[] = {{4, "x", 1}, {5, "x", 1}, {7, "x", 1}};
@@ -464,6 +495,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_stopped_reader_of_a_view),
 		cmocka_unit_test(test_stopped_reader_of_a_resolve),
 		cmocka_unit_test(test_stopped_unit_is_not_lost),
+		cmocka_unit_test(test_forgotten_resolve),
 		cmocka_unit_test(test_dead_unit_is_lost_until_replaced),
 		cmocka_unit_test(test_many_threads),
 	};

@@ -1,6 +1,8 @@
 /* The store, line by line of the documented one, against a real cluster. */
 #include "harness.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
 
@@ -218,6 +220,204 @@ static void test_close_gives_pins_back(void **state)
 	sy_client_close(client);
 }
 
+/* "ids are the keys": also where there is no such unit. */
+static void test_keys_of_no_unit_are_named(void **state)
+{
+	sy_key keys[] = {{1, "x", 1}, {2, "x", 1}, {3, "x", 1}};
+	sy_unit_keys units[] = {{0, keys, 1}, {UNITS + 5, keys, 3}, {1, keys, 1}};
+	sy_resolved_keys *resolved = NULL;
+	uint32_t indexes[8];
+	sy_error err = {.indexes = indexes, .index_capacity = 8};
+
+	(void)state;
+	assert_int_equal(sy_store_resolve_keys(store, units, 3, 0, &resolved, &err), SY_E_LOST);
+	assert_null(resolved);
+	assert_int_equal(err.index_count, 3);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(indexes[i], 1 + i);
+}
+
+/* The lock is held around each transfer, once at a time, and not when a call has returned. */
+static struct {
+	pthread_mutex_t mutex;
+	int times;
+	bool held;
+} guard = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void take_lock(void *context)
+{
+	(void)context;
+	pthread_mutex_lock(&guard.mutex);
+	assert_false(guard.held);
+	guard.held = true;
+	guard.times++;
+}
+
+static void leave_lock(void *context)
+{
+	(void)context;
+	assert_true(guard.held);
+	guard.held = false;
+	pthread_mutex_unlock(&guard.mutex);
+}
+
+static void test_lock_is_held_around_transfers(void **state)
+{
+	sy_store_options options = {.run_dir = cluster.run_dir, .lock = take_lock,
+	                            .unlock = leave_lock};
+	sy_key key = {21, "x", 1};
+	sy_unit_keys units[] = {{0, &key, 1}, {1, &key, 1}};
+	uint64_t row = 21;
+	sy_unit_rows rows[] = {{0, &row, 1}, {1, &row, 1}};
+	struct store_blob made[UNITS];
+	sy_store_blob blobs[UNITS];
+	sy_resolved_keys *resolved;
+	sy_read reads[UNITS];
+	static uint8_t got[UNITS][BIG];
+	sy_store *locked;
+
+	(void)state;
+	options.unlock = NULL;
+	assert_int_equal(sy_store_open(&options, &locked, NULL), SY_E_INVALID);
+	options.unlock = leave_lock;
+	assert_int_equal(sy_store_open(&options, &locked, NULL), SY_OK);
+	for (uint32_t u = 0; u < UNITS; u++) {
+		store_blob_make(&made[u], u, 21, "x", data, BIG);
+		blobs[u] = made[u].blob;
+	}
+	assert_int_equal(sy_store_put_many(locked, blobs, UNITS, 0, NULL), SY_OK);
+	assert_int_equal(guard.times, 2);
+	assert_int_equal(sy_store_resolve_keys(locked, units, 2, 0, &resolved, NULL), SY_OK);
+	for (uint32_t u = 0; u < UNITS; u++) {
+		sy_located at;
+
+		assert_true(sy_resolved_at(resolved, u, 0, &at));
+		reads[u] = (sy_read){u, at.slab_offset, at.nbytes, got[u]};
+	}
+	assert_int_equal(guard.times, 2);
+	assert_int_equal(sy_store_read_entries(locked, reads, 2, 0, NULL), SY_OK);
+	assert_int_equal(guard.times, 4);
+	assert_false(guard.held);
+	sy_resolved_keys_free(resolved);
+	assert_int_equal(sy_store_release_rows(locked, rows, 2, 0, NULL), SY_OK);
+	sy_store_close(locked);
+}
+
+/* Too late: every read that was not made is named. */
+static void test_late_reads_are_named(void **state)
+{
+	sy_key key = {23, "x", 1};
+	sy_unit_keys units[] = {{0, &key, 1}};
+	uint64_t row = 23;
+	sy_unit_rows rows[] = {{0, &row, 1}};
+	sy_resolved_keys *resolved;
+	sy_located at;
+	uint8_t got[10];
+	uint32_t indexes[3] = {9, 9, 9};
+	sy_error err = {.indexes = indexes, .index_capacity = 3};
+
+	(void)state;
+	put(0, 23, "x", data, BIG);
+	assert_int_equal(sy_store_resolve_keys(store, units, 1, 0, &resolved, NULL), SY_OK);
+	assert_true(sy_resolved_at(resolved, 0, 0, &at));
+	sy_read one = {0, at.slab_offset, 10, got}, reads[] = {one, one, one};
+	assert_int_equal(sy_store_read_entries(store, reads, 3, 1, &err), SY_E_TIMEOUT);
+	assert_int_equal(err.status, SY_E_TIMEOUT);
+	assert_int_equal(err.index_count, 3);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(indexes[i], i);
+	sy_resolved_keys_free(resolved);
+	assert_int_equal(sy_store_release_rows(store, rows, 1, 0, NULL), SY_OK);
+}
+
+static void *free_all(void *resolves)
+{
+	sy_resolved_keys **all = resolves;
+
+	for (int i = 0; i < 8; i++)
+		sy_resolved_keys_free(all[i]);
+	return NULL;
+}
+
+/* Whoever frees its resolves need not know that another thread closes the store. */
+static void test_close_beside_frees(void **state)
+{
+	sy_store_options options = {.run_dir = cluster.run_dir};
+	sy_key key = {25, "x", 1};
+	sy_unit_keys units[] = {{0, &key, 1}};
+	uint64_t row = 25;
+	sy_unit_rows rows[] = {{0, &row, 1}};
+
+	(void)state;
+	put(0, 25, "x", data, BIG);
+	for (int round = 0; round < 30; round++) {
+		sy_resolved_keys *resolves[8];
+		pthread_t thread;
+		sy_store *mine;
+
+		assert_int_equal(sy_store_open(&options, &mine, NULL), SY_OK);
+		for (int i = 0; i < 8; i++)
+			assert_int_equal(sy_store_resolve_keys(mine, units, 1, 0, &resolves[i], NULL), SY_OK);
+		assert_int_equal(pthread_create(&thread, NULL, free_all, resolves), 0);
+		sy_store_close(mine);
+		pthread_join(thread, NULL);
+	}
+	assert_int_equal(sy_store_release_rows(store, rows, 1, 0, NULL), SY_OK);
+}
+
+/* A unit dies and another takes its place: what is said of each, and which bytes are read. */
+static void test_a_unit_is_replaced(void **state)
+{
+	sy_key key = {31, "x", 1};
+	sy_unit_keys units[] = {{1, &key, 1}};
+	uint64_t row = 31;
+	sy_unit_rows rows[] = {{1, &row, 1}};
+	sy_resolved_keys *before, *after, *none = NULL;
+	sy_located at;
+	struct store_blob made;
+	static uint8_t got[BIG];
+	uint32_t index = 9;
+	sy_error err = {.indexes = &index, .index_capacity = 1};
+
+	(void)state;
+	put(1, 31, "x", data, BIG);
+	assert_int_equal(sy_store_resolve_keys(store, units, 1, 0, &before, NULL), SY_OK);
+	assert_true(sy_resolved_at(before, 0, 0, &at));
+	sy_read read = {1, at.slab_offset, at.nbytes, got};
+	assert_false(sy_store_unit_dead(store, 1, 0));
+	cluster_kill(&cluster, 1, SIGKILL);
+
+	/* Dead: the mapping still has the pinned bytes; whatever needs the unit says lost or done. */
+	assert_int_equal(sy_store_read_entries(store, &read, 1, 0, NULL), SY_OK);
+	assert_memory_equal(got, data, BIG);
+	assert_int_equal(sy_store_resolve_keys(store, units, 1, 0, &none, &err), SY_E_LOST);
+	assert_int_equal(err.index_count, 1);
+	assert_int_equal(index, 0);
+	assert_true(sy_store_unit_dead(store, 1, 0));
+	assert_int_equal(sy_store_release_rows(store, rows, 1, 0, &err), SY_OK);
+	store_blob_make(&made, 1, 31, "x", data + 1, BIG - 1);
+	assert_int_equal(sy_store_put_segments(store, &made.blob, 0, &err), SY_E_TRANSFER_FAILED);
+	assert_int_equal(err.index_count, 1);
+
+	/* Replaced, and nothing asked of the new one yet: the one this store used is dead. */
+	cluster_restart(&cluster, 1);
+	assert_int_equal(sy_store_refresh_units(store, 0, NULL), SY_OK);
+	assert_true(sy_store_unit_dead(store, 1, 0));
+	put(1, 31, "x", data + 1, BIG - 1);
+	assert_false(sy_store_unit_dead(store, 1, 0));
+	assert_int_equal(sy_store_resolve_keys(store, units, 1, 0, &after, &err), SY_OK);
+	assert_true(sy_resolved_incarnation(before, 0) != sy_resolved_incarnation(after, 0));
+	/* The place of before may hold other bytes now: it is refused, though after may cover it. */
+	assert_true(sy_resolved_at(after, 0, 0, &at));
+	read = (sy_read){1, at.slab_offset, at.nbytes, got};
+	assert_int_equal(sy_store_read_entries(store, &read, 1, 0, &err), SY_OK);
+	assert_memory_equal(got, data + 1, BIG - 1);
+	sy_resolved_keys_free(after);
+	assert_int_equal(sy_store_read_entries(store, &read, 1, 0, &err), SY_E_STALE_READ);
+	sy_resolved_keys_free(before);
+	assert_int_equal(sy_store_release_rows(store, rows, 1, 0, &err), SY_OK);
+}
+
 int main(int argc, char **argv)
 {
 	cluster_main(argc, argv);
@@ -228,6 +428,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_bad_index_is_refused),
 		cmocka_unit_test(test_bad_calls),
 		cmocka_unit_test(test_close_gives_pins_back),
+		cmocka_unit_test(test_keys_of_no_unit_are_named),
+		cmocka_unit_test(test_lock_is_held_around_transfers),
+		cmocka_unit_test(test_late_reads_are_named),
+		cmocka_unit_test(test_close_beside_frees),
+		cmocka_unit_test(test_a_unit_is_replaced),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
