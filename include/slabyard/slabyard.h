@@ -3,6 +3,7 @@
 #define SLABYARD_SLABYARD_H
 
 #include <slabyard/client.h>
+#include <slabyard/directory.h>
 #include <slabyard/index.h>
 #include <slabyard/status.h>
 #include <slabyard/store.h>

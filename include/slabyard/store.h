@@ -141,6 +141,19 @@ SY_API sy_status sy_store_release_rows(sy_store *store, const sy_unit_rows *unit
 /* True if the directory says that the incarnation this store used last is dead (false also if
  * the directory does not answer in time). */
 SY_API bool sy_store_unit_dead(sy_store *store, uint32_t unit_id, uint64_t deadline_ns);
+/* Connects to a unit and learns its slab, which the first operation on it does otherwise.
+ * SY_E_LOST (no such unit, or it is dead by the directory's word), SY_E_TRANSFER_FAILED,
+ * SY_E_TIMEOUT. */
+SY_API sy_status sy_store_connect(sy_store *store, uint32_t unit_id, uint64_t deadline_ns,
+                                  sy_error *err);
+/* One transfer between memory of the caller's and the slab of a connected unit: blob_offset is
+ * an offset in the slab here. Nothing looks whether the bytes are granted or pinned, as
+ * put_segments and read_entries do, and the store's lock is not taken: it is for frameworks that
+ * know both themselves. SY_E_TRANSFER (not connected, outside the slab, or the deadline;
+ * err->in_flight). */
+SY_API sy_status sy_store_transfer(sy_store *store, uint32_t unit_id, bool write,
+                                   const sy_segment *local, size_t count, uint64_t deadline_ns,
+                                   sy_error *err);
 /* Fetches the unit list anew. */
 SY_API sy_status sy_store_refresh_units(sy_store *store, uint64_t deadline_ns, sy_error *err);
 

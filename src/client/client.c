@@ -10,41 +10,45 @@
 #include "key.h"
 #include "open_hub.h"
 
-static const uint64_t TIMEOUT_NS = 120u * 1000000000ull;
 static const uint64_t CONTROL_TIMEOUT_NS = 30u * 1000000000ull;
 /* A century, so that no sum of it and an instant wraps around. */
 static const uint64_t LONGEST_NS = 100u * 366 * 86400 * 1000000000ull;
 
+sy_status sy_open_address(const char *run_dir, const char *directory,
+                          char ret_address[SY_OPEN_ADDRESS_BYTES], sy_error *err)
+{
+	if ((run_dir == NULL) == (directory == NULL))
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "name either the run directory or the directory's address");
+	char *real = run_dir == NULL ? NULL : realpath(run_dir, NULL);
+	if (run_dir != NULL && real == NULL)
+		return sy_fail(err, SY_E_SYS, __func__,
+		               "there is no run directory %s: start a cluster with slabyard up", run_dir);
+	size_t length = real != NULL
+		? sy_format(ret_address, SY_OPEN_ADDRESS_BYTES, "ipc://%s/directory.ipc", real)
+		: sy_format(ret_address, SY_OPEN_ADDRESS_BYTES, "%s", directory);
+	free(real);
+	if (length >= SY_OPEN_ADDRESS_BYTES)
+		return sy_fail(err, SY_E_INVALID, __func__, "the path to the directory is too long");
+	return SY_OK;
+}
+
 sy_status sy_open_hub(const struct sy_open *open, struct sy_hub **ret_hub, sy_error *err)
 {
-	char address[512];
+	char address[SY_OPEN_ADDRESS_BYTES];
 	const char *name_space = open->name_space != NULL ? open->name_space : "default";
 	const char *fault = sy_name_fault(name_space, strlen(name_space));
 	struct sy_hub_config config = open->hub;
 
 	if (fault != NULL)
 		return sy_fail(err, SY_E_INVALID, __func__, "the namespace: %s", fault);
-	if ((open->run_dir == NULL) == (open->directory == NULL))
-		return sy_fail(err, SY_E_INVALID, __func__,
-		               "name either the run directory or the directory's address");
-	if (open->run_dir != NULL) {
-		char *real = realpath(open->run_dir, NULL);
-
-		if (real == NULL)
-			return sy_fail(err, SY_E_SYS, __func__,
-			               "there is no run directory %s: start a cluster with slabyard up",
-			               open->run_dir);
-		size_t length = sy_format(address, sizeof address, "ipc://%s/directory.ipc", real);
-		free(real);
-		if (length >= sizeof address)
-			return sy_fail(err, SY_E_INVALID, __func__, "the run directory's path is too long");
-		config.directory = address;
-	} else {
-		config.directory = open->directory;
-	}
+	sy_status status = sy_open_address(open->run_dir, open->directory, address, err);
+	if (status != SY_OK)
+		return status;
+	config.directory = address;
 	config.name_space = name_space;
 	if (config.timeout_ns == 0)
-		config.timeout_ns = TIMEOUT_NS;
+		config.timeout_ns = SY_OPEN_TIMEOUT_NS;
 	if (config.control_timeout_ns == 0)
 		config.control_timeout_ns = CONTROL_TIMEOUT_NS;
 	config.timeout_ns = sy_min_u64(config.timeout_ns, LONGEST_NS);
