@@ -42,9 +42,13 @@ static void look(struct sy_hub *hub)
 		if (link == NULL)
 			continue;
 		uint64_t now_ns = sy_clock_now_ns();
-		if (sy_machine_deadline(link->machine) <= now_ns)
-			sy_machine_tick(link->machine, now_ns);
+		/* Before it is said that no answer came in time: one may lie in the socket, if whoever
+		 * reads for all is held up. */
 		sy_link_pump(link, now_ns);
+		if (sy_machine_deadline(link->machine) <= now_ns) {
+			sy_machine_tick(link->machine, now_ns);
+			sy_link_pump(link, now_ns);
+		}
 		if (link->connect_due && !link->connecting && link->calls == NULL)
 			sy_link_connect(link, now_ns + CONNECT_LIMIT_NS, now_ns + CONNECT_LIMIT_NS);
 	}
