@@ -6,7 +6,7 @@
 #include <time.h>
 
 /* A client tells its units within two heartbeats, of 2 s by default, that it has let go. */
-enum { TRIES = 1500, PAUSE_NS = 10000000 };
+enum { TRIES = 1000, PAUSE_NS = 10000000 };
 
 static sy_status reports_read(const sy_unit_report *reports, struct sy_demo_memory *memory,
                               sy_error *err)

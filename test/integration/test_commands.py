@@ -543,4 +543,4 @@ class TestUsage(ClusterCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

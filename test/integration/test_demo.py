@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 import unittest
 
 from test_cluster import PATIENCE_S, SHM, SLABYARD, ClusterCase, await_that, is_alive
@@ -249,8 +250,8 @@ class TestHarm(DemoCase):
         """Overwrites bytes all over what is in use, as fast as it can, until the demo ends."""
         files = [os.open(path, os.O_RDWR) for path in self.slab_files]
         try:
-            at = 0
-            while self.child.poll() is None:
+            at, end = 0, time.monotonic() + PATIENCE_S
+            while self.child.poll() is None and time.monotonic() < end:
                 for fd in files:
                     os.pwrite(fd, b"\xa5", at)
                 at = (at + 4099) % (3 << 20)
@@ -293,8 +294,7 @@ class TestHarm(DemoCase):
 
     def test_killed_cluster(self):
         self.begin()
-        known = {"demo-producer", "demo-trainer", "slabyard-unit"}
-        (supervisor,) = [pid for pid, name in self.family.items() if name not in known]
+        supervisor, _ = processes()[self.named("slabyard-unit")[0]]
         os.kill(supervisor, signal.SIGKILL)
         self.end("the demo's cluster has ended|unit")
 
@@ -304,28 +304,49 @@ class TestHarm(DemoCase):
         self.child.communicate()
         self.assert_gone()
 
-    def test_stopped_in_a_cluster_of_others(self):
-        self.up(3, "16MiB")
-        before = [unit["bytes"]["free"] for unit in self.reports()]
+    def hurt_among_others(self, hurt):
+        """A demo in a cluster that runs; returns what it told after `hurt` was done to it."""
         child = subprocess.Popen(
             [SLABYARD, "demo", "--steps", "1000000", "--run-dir", self.run_dir],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:
             await_that("it puts", lambda: sum(unit["rows"] for unit in self.reports()) > 0)
-            child.terminate()
+            hurt(child)
             out, err = child.communicate(timeout=PATIENCE_S)
         finally:
             if child.poll() is None:
                 child.kill()
                 child.communicate()
         self.assertEqual(child.returncode, 1, out + err)
+        self.assertEqual(err.count("\n"), 1, err)
+        return err
+
+    def free_bytes(self):
+        return [unit["bytes"]["free"] for unit in self.reports()]
+
+    def test_stopped_among_others(self):
+        self.up(3, "16MiB")
+        before = self.free_bytes()
+        err = self.hurt_among_others(lambda child: child.terminate())
         self.assertIn("stopped by signal 15", err)
-        await_that(
-            "all memory is back",
-            lambda: [unit["bytes"]["free"] for unit in self.reports()] == before,
+        await_that("all memory is back", lambda: self.free_bytes() == before)
+
+    def test_a_leak_is_seen(self):
+        """What another puts meanwhile looks the same as what a unit does not give back."""
+        self.up(3, "16MiB")
+        before = self.free_bytes()
+        put = [SLABYARD, "put", "4", "f", "--run-dir", self.run_dir]
+        err = self.hurt_among_others(
+            lambda child: subprocess.run(put, input=b"x", capture_output=True, check=True)
         )
+        self.assertRegex(
+            err,
+            r"after the clear of step \d+ unit 1 has \d+ bytes less free than before the first",
+        )
+        self.slabyard("rm", "4", "--run-dir", self.run_dir)
+        await_that("all memory is back", lambda: self.free_bytes() == before)
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)
