@@ -1,0 +1,211 @@
+/* glibc's memcpy, one thread, on the very kind of pages the others use: a put copies from private
+ * memory into the upper end of a slab, which no unit has given out; a get copies from there into
+ * a private block that is kept from one get to the next. */
+#include <slabyard/status.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "local.h"
+#include "clock.h"
+#include "peer.h"
+
+struct area {
+	uint8_t *base;
+	size_t bytes;
+	size_t column_at[PAYLOAD_COLUMNS_MAX]; /* position p of a column lies p * max_bytes further */
+};
+
+struct connection {
+	struct peer *peer;
+	struct area *area;
+	uint8_t *block;
+	size_t block_bytes;
+	size_t *block_at; /* of each value of the last get */
+};
+
+static size_t room(const struct payload *payload, struct area *area)
+{
+	size_t bytes = 0;
+
+	for (uint32_t c = 0; c < payload->column_count; c++) {
+		area->column_at[c] = bytes;
+		bytes += (size_t)payload->columns[c].max_bytes * payload->row_count;
+	}
+	return (bytes + (2u << 20) - 1) & ~(size_t)((2u << 20) - 1);
+}
+
+static bool memcpy_open(struct peer *peer)
+{
+	struct area *area = calloc(1, sizeof *area);
+	struct sy_local_welcome welcome;
+	sy_error err = {0};
+	int socket_fd, fd;
+
+	if (area == NULL)
+		return peer_fail(peer, "out of memory");
+	peer->shared = area;
+	area->bytes = room(peer->payload, area);
+	if (sy_local_connect(peer->address, sy_clock_now_ns() + 5000000000u, &welcome, &socket_fd,
+	                     &fd, &err) != SY_OK)
+		return peer_fail(peer, "%s", err.message);
+	if (welcome.slab_bytes >= 2 * area->bytes)
+		area->base = mmap(NULL, area->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
+		                  (off_t)(welcome.slab_bytes - area->bytes));
+	close(fd);
+	sy_local_close(socket_fd);
+	if (area->base == NULL || area->base == MAP_FAILED) {
+		area->base = NULL;
+		return peer_fail(peer, "the slab has no room for memcpy's half");
+	}
+	return true;
+}
+
+static void memcpy_close(struct peer *peer)
+{
+	struct area *area = peer->shared;
+
+	if (area != NULL && area->base != NULL)
+		munmap(area->base, area->bytes);
+	free(area);
+	peer->shared = NULL;
+}
+
+static void memcpy_disconnect(void *connection)
+{
+	struct connection *c = connection;
+
+	free(c->block);
+	free(c->block_at);
+	free(c);
+}
+
+static void *memcpy_connect(struct peer *peer, uint32_t batch_max, bool fresh)
+{
+	const struct payload *payload = peer->payload;
+	const size_t huge = 2u << 20;
+	struct connection *c = calloc(1, sizeof *c);
+	size_t row_bytes = 0;
+
+	(void)fresh;
+	if (c == NULL)
+		return NULL;
+	*c = (struct connection){.peer = peer, .area = peer->shared};
+	for (uint32_t f = 0; f < payload->column_count; f++)
+		row_bytes += (size_t)payload->columns[f].max_bytes;
+	c->block_bytes = (row_bytes * batch_max + huge - 1) & ~(huge - 1);
+	c->block = aligned_alloc(huge, c->block_bytes);
+	c->block_at = calloc((size_t)batch_max * payload->column_count, sizeof *c->block_at);
+	if (c->block == NULL || c->block_at == NULL) {
+		memcpy_disconnect(c);
+		return NULL;
+	}
+	madvise(c->block, c->block_bytes, MADV_HUGEPAGE);
+	memset(c->block, 1, c->block_bytes);
+	return c;
+}
+
+static uint8_t *place(const struct connection *c, const struct batch *batch, uint32_t i,
+                      uint32_t column)
+{
+	return c->area->base + c->area->column_at[column] +
+	       batch->positions[i] * (size_t)batch->payload->columns[column].max_bytes;
+}
+
+/* A column goes as one copy, as its rows lie side by side in both places; keys go one by one. A
+ * jagged column is packed, so a batch's rows start where its first row would. */
+static bool memcpy_put(void *connection, const struct batch *batch, enum peer_way way)
+{
+	struct connection *c = connection;
+	const struct payload *payload = batch->payload;
+
+	for (uint32_t f = 0; f < payload->column_count; f++) {
+		const struct payload_column *of = &payload->columns[f];
+		const uint8_t *from = of->data + of->offsets[batch->slot];
+
+		if (way == PEER_COLUMNS) {
+			memcpy(place(c, batch, 0, f), from,
+			       of->offsets[batch->slot + batch->count] - of->offsets[batch->slot]);
+			continue;
+		}
+		for (uint32_t i = 0; i < batch->count; i++)
+			memcpy(place(c, batch, i, f), of->data + of->offsets[batch->slot + i],
+			       of->offsets[batch->slot + i + 1] - of->offsets[batch->slot + i]);
+	}
+	return true;
+}
+
+static uint64_t held_bytes(const struct connection *c, const struct batch *batch, uint32_t i,
+                           uint32_t column)
+{
+	const struct payload_column *of = &batch->payload->columns[column];
+	uint32_t slot = c->peer->held[batch->positions[i]];
+
+	return slot == PAYLOAD_EMPTY ? 0 : of->offsets[slot + 1] - of->offsets[slot];
+}
+
+static bool memcpy_get(void *connection, const struct batch *batch, enum peer_way way)
+{
+	struct connection *c = connection;
+	const struct payload *payload = batch->payload;
+	size_t at = 0;
+
+	for (uint32_t f = 0; f < payload->column_count; f++) {
+		const uint8_t *from = place(c, batch, 0, f);
+		size_t start = at;
+
+		for (uint32_t i = 0; i < batch->count; i++) {
+			size_t bytes = (size_t)held_bytes(c, batch, i, f);
+
+			c->block_at[(size_t)i * payload->column_count + f] = at;
+			if (way != PEER_COLUMNS)
+				memcpy(c->block + at, place(c, batch, i, f), bytes);
+			at += bytes;
+		}
+		if (way == PEER_COLUMNS)
+			memcpy(c->block + start, from, at - start);
+	}
+	return true;
+}
+
+static bool memcpy_value(void *connection, const struct batch *batch, uint32_t i, uint32_t column,
+                         const void **ret_data, size_t *ret_bytes)
+{
+	struct connection *c = connection;
+
+	if (c->peer->held[batch->positions[i]] == PAYLOAD_EMPTY)
+		return false;
+	*ret_data = c->block + c->block_at[(size_t)i * batch->payload->column_count + column];
+	*ret_bytes = (size_t)held_bytes(c, batch, i, column);
+	return true;
+}
+
+static void memcpy_release(void *connection)
+{
+	(void)connection;
+}
+
+/* What is held says what is there. */
+static bool memcpy_clear(void *connection, const struct batch *batch)
+{
+	(void)connection;
+	(void)batch;
+	return true;
+}
+
+const struct peer_kind peer_memcpy = {
+	.name = "memcpy",
+	.copies_only = true,
+	.open = memcpy_open,
+	.close = memcpy_close,
+	.connect = memcpy_connect,
+	.disconnect = memcpy_disconnect,
+	.put = memcpy_put,
+	.get = memcpy_get,
+	.value = memcpy_value,
+	.release = memcpy_release,
+	.clear = memcpy_clear,
+};
