@@ -123,8 +123,8 @@ static void list_mutants(void)
 #undef MUTANT
 }
 
-enum option_number { SEED = 1, SEEDS, STEPS, CLIENTS, UNITS, OFF, ONLY, JOBS, TRACE, SHRINK, ALSO, FEW,
-                     COVERAGE, MUTANT, HELP };
+enum option_number { SEED = 1, SEEDS, STEPS, CLIENTS, UNITS, OFF, ONLY, JOBS, TRACE,
+                     SHRINK, ALSO, FEW, COVERAGE, MUTANT, HELP };
 
 static const struct option long_options[] = {
 	{"seed", required_argument, NULL, SEED},
@@ -214,6 +214,7 @@ static bool take(struct options *options, int option, const char *value)
 		options->coverage = true;
 		return true;
 	case MUTANT:
+		options->wanted.mutant = value;
 		return parse_mutant(value);
 	default:
 		return false;
@@ -246,7 +247,7 @@ static bool run_seed(const struct options *options, uint64_t seed, struct sim_co
 		else
 			printf("wrong: %s\n", sim.violation);
 		printf("seed %lu, step %lu; ", seed, sim.steps);
-		sim_shrink_print_command(seed, &options->wanted, &config);
+		sim_shrink_print_command(seed, &options->wanted);
 	}
 	if (!options->many)
 		printf("seed %lu: %lu events, history %016lx\n", seed, sim.steps, sim.history.hash);

@@ -46,7 +46,8 @@ def try_mutant(sim, name, invariant, args):
     first = Counter(number for _, number in every)
     said = " ".join(f"I{number}:{count}" for number, count in sorted(first.items()))
     needed = str(own[0][0]) if own else "-"
-    print(f"{name:28} I{invariant:<3} {needed:>6} {len(own):>5}/{args.seeds:<5} {said}", flush=True)
+    share = f"{len(own):>5}/{args.seeds:<5}"
+    print(f"{name:28} I{invariant:<3} {needed:>6} {share} {said}", flush=True)
     if not whole:
         print(f"  some seeds of {name} ended in a crash, which counts as no catch")
     return bool(own)

@@ -94,7 +94,9 @@ static bool ask_again(struct sim_client *client, struct sim_task *task)
 static bool ask_stale(struct sim_client *client, struct sim_task *task)
 {
 	struct sim *sim = client->sim;
-	const struct sim_task *other = &client->tasks[sim_draw(sim, sim->config.tasks)];
+	const struct sim_task *other = &client->tasks[0];
+	for (uint32_t i = 1; i < sim->config.tasks && other->state != SIM_TASK_WRITING; i++)
+		other = &client->tasks[i];
 	if (other->state != SIM_TASK_WRITING || other->slot != task->slot || other == task ||
 	    !sim_strikes(sim, SIM_FAULT_STALE))
 		return false;

@@ -95,6 +95,7 @@ struct sim_config {
 struct sim_wanted {
 	uint32_t steps, clients, units, only;
 	uint64_t off;
+	const char *mutant; /* its name, for the replay; NULL: none */
 };
 
 /* Draws the mix of this seed. */

@@ -28,6 +28,11 @@ static const char *const end_names[SIM_COUNT_ENDS] = {
 	[SY_OP_END_WRITE] = "write", [SY_OP_END_CLOSED] = "closed", [SY_OP_END_NO_PATH] = "no-path",
 };
 
+const char *sim_end_name(uint32_t end)
+{
+	return end < SIM_COUNT_ENDS && end_names[end] != NULL ? end_names[end] : "unknown";
+}
+
 void sim_counts_add(struct sim_counts *sum, const struct sim_counts *counts)
 {
 	uint64_t *to = (uint64_t *)sum;

@@ -21,6 +21,8 @@ struct sim_counts {
 	uint64_t keys_checked, bytes_checked, reads, stale_reads, events, audits;
 };
 
+const char *sim_end_name(uint32_t end); /* of an enum sy_op_end */
+
 void sim_counts_add(struct sim_counts *sum, const struct sim_counts *counts);
 void sim_counts_print(const struct sim_counts *counts);
 /* Prints what should have been met and was not; the number of such. */

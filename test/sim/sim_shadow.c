@@ -160,8 +160,8 @@ void sim_shadow_before(struct sim_life *life, uint64_t route, const void *bytes,
 	const struct sy_request *wire = &shadow->wire;
 	sim->counts.requests[wire->op]++;
 	sim_log(sim, "u%u gets %s %016lx/%u/%lu notices %lu+%u", life->slot,
-	        sy_op_name((uint8_t)wire->op), wire->id.session, wire->id.slot, wire->id.seq, wire->first_notice,
-	        wire->notice_count);
+	        sy_op_name((uint8_t)wire->op), wire->id.session, wire->id.slot, wire->id.seq,
+	        wire->first_notice, wire->notice_count);
 	if (wire->op == SY_OP_HELLO)
 		return;
 	uint32_t at = sy_session_find(core, wire->id.session);
@@ -431,8 +431,10 @@ void sim_shadow_reply(struct sim_life *life, uint64_t route, const void *bytes, 
 		return;
 	}
 	count_reply(sim, &reply);
-	sim_log(sim, "u%u replies %s %016lx/%u/%lu fault %u notices %lu", life->slot,
-	        sy_op_name((uint8_t)op), id.session, id.slot, id.seq, reply.outcome.fault, reply.notices_done);
+	sim_log(sim, "u%u replies %s %016lx/%u/%lu: %s %s, notices %lu", life->slot,
+	        sy_op_name((uint8_t)op), id.session, id.slot, id.seq,
+	        sy_fault_name(reply.outcome.fault), sy_why_text(reply.outcome.why),
+	        reply.notices_done);
 	if (op == SY_OP_HELLO)
 		hello_reply(life, route, &reply);
 	else if (r != NULL && reply.outcome.fault == SY_FAULT_NONE && op == SY_OP_RESOLVE_KEYS)

@@ -4,6 +4,8 @@
 
 #include "sim.h"
 
+enum { OTHER_SEEDS = 200 };
+
 static void print_off(uint64_t off)
 {
 	const char *comma = " --off ";
@@ -15,10 +17,8 @@ static void print_off(uint64_t off)
 	}
 }
 
-void sim_shrink_print_command(uint64_t seed, const struct sim_wanted *wanted,
-                              const struct sim_config *config)
+void sim_shrink_print_command(uint64_t seed, const struct sim_wanted *wanted)
 {
-	(void)config;
 	printf("replay: sim --seed %lu", seed);
 	if (wanted->steps != 0)
 		printf(" --steps %u", wanted->steps);
@@ -28,6 +28,8 @@ void sim_shrink_print_command(uint64_t seed, const struct sim_wanted *wanted,
 		printf(" --units %u", wanted->units);
 	if (wanted->only != 0)
 		printf(" --only %u", wanted->only);
+	if (wanted->mutant != NULL)
+		printf(" --mutant %s", wanted->mutant);
 	print_off(wanted->off);
 	puts(" --trace");
 }
@@ -78,6 +80,15 @@ void sim_shrink(uint64_t seed, const struct sim_wanted *wanted, int violated)
 		if (steps == before)
 			break;
 	}
+	uint64_t shortest = seed;
+	for (uint64_t other = seed + 1; other <= seed + OTHER_SEEDS; other++) {
+		struct sim_wanted with = best;
+		with.steps = steps > 1 ? (uint32_t)(steps - 1) : 1;
+		if (shorter(other, &with, violated, &steps)) {
+			best = with;
+			shortest = other;
+		}
+	}
 	printf("shrunk to %lu steps; ", steps);
-	sim_shrink_print_command(seed, &best, NULL);
+	sim_shrink_print_command(shortest, &best);
 }

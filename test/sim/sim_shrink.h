@@ -5,9 +5,9 @@
 #include "sim_config.h"
 
 /* The command that replays a run, to stdout. */
-void sim_shrink_print_command(uint64_t seed, const struct sim_wanted *wanted,
-                              const struct sim_config *config);
-/* Tries to do without each thing in turn and prints what is left. */
+void sim_shrink_print_command(uint64_t seed, const struct sim_wanted *wanted);
+/* Tries to do without each thing in turn, then looks among other seeds for a shorter history,
+ * and prints the shortest one's command. */
 void sim_shrink(uint64_t seed, const struct sim_wanted *wanted, int violated);
 
 #endif

@@ -7,6 +7,16 @@
 /* As the library: less time than this is not worth another try. */
 enum { ASK_AGAIN_MS = 20 };
 
+static const char *kind_name(enum sy_op_kind kind)
+{
+	static const char *const names[] = {
+		[SY_OP_KIND_PUT] = "put", [SY_OP_KIND_PUT_INLINE] = "put_inline",
+		[SY_OP_KIND_COMMIT] = "commit", [SY_OP_KIND_RESOLVE] = "resolve",
+		[SY_OP_KIND_RELEASE] = "release", [SY_OP_KIND_PIN_CHECK] = "pin_check",
+		[SY_OP_KIND_SCAN] = "scan", [SY_OP_KIND_INFO] = "info", [SY_OP_KIND_STATS] = "stats"};
+	return names[kind];
+}
+
 void sim_task_later(struct sim_client *client, const struct sim_task *task, uint64_t delay_ns)
 {
 	struct sim_event event = {.kind = SIM_TASK, .who = client->index, .life = client->life,
@@ -49,9 +59,9 @@ static void begin(struct sim_client *client, struct sim_task *task, uint64_t len
 		task->put->deadline_ns = sy_max_u64(task->put->deadline_ns, sim->shown_ns + length_ns);
 	}
 	expect_end(client, task, length_ns);
-	sim_log(sim, "c%u/u%u op %lu kind %u put %lu for %.3f s", client->index, task->slot,
-	        task->number, task->op.kind, task->put != NULL ? task->put->number : 0,
-	        (double)length_ns / 1e9);
+	sim_log(sim, "c%u/u%u op %lu is a %s for %.3f s, put %lu", client->index, task->slot,
+	        task->number, kind_name(task->op.kind), (double)length_ns / 1e9,
+	        task->put != NULL ? task->put->number : 0);
 	sy_machine_start(client->links[task->slot].machine, &task->op, sim_client_now(client));
 	sim_link_pump(client, task->slot);
 	if (task->state == SIM_TASK_RUNNING && sim_strikes(sim, SIM_FAULT_CANCEL))
@@ -230,9 +240,9 @@ void sim_task_done(struct sim_client *client, struct sim_task *task)
 	if (op->kind == SY_OP_KIND_SCAN && op->end == SY_OP_END_OK && scan_ended(client, task))
 		return;
 	sim->counts.ends[op->end]++;
-	sim_log(sim, "c%u/u%u op %lu ends %u fault %u why %u%s%s", client->index, task->slot,
-	        task->number, op->end, op->outcome.fault, op->outcome.why,
-	        op->unknown ? " unknown" : "", op->in_flight ? " in flight" : "");
+	sim_log(sim, "c%u/u%u op %lu ends: %s, %s %s%s%s", client->index, task->slot, task->number,
+	        sim_end_name(op->end), sy_fault_name(op->outcome.fault), sy_why_text(op->outcome.why),
+	        op->unknown ? ", unknown" : "", op->in_flight ? ", in flight" : "");
 	task->pinned = false;
 	if (task->put != NULL)
 		put_ended(client, task);
