@@ -57,15 +57,22 @@ int sy_cluster_client_fail(const struct sy_cli *cli, const sy_error *err)
 	return sy_cli_fail(cli, "%s%s", err->message, sy_cluster_advice(err));
 }
 
-int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client)
+int sy_cluster_is_running(const struct sy_cli *cli)
 {
 	pid_t pid;
+	if (sy_takedown_is_running(cli->run_dir, &pid))
+		return SY_EXIT_DONE;
+	return sy_cli_fail(cli, "no cluster runs in %s: `slabyard up --run-dir %s` starts one",
+	                   cli->run_dir, cli->run_dir);
+}
+
+int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client)
+{
 	sy_error err = {0};
 	if (!sy_cli_needs_run_dir(cli))
 		return SY_EXIT_USAGE;
-	if (!sy_takedown_is_running(cli->run_dir, &pid))
-		return sy_cli_fail(cli, "no cluster runs in %s: `slabyard up --run-dir %s` starts one",
-		                   cli->run_dir, cli->run_dir);
+	if (sy_cluster_is_running(cli) != SY_EXIT_DONE)
+		return SY_EXIT_FAILED;
 	const sy_client_options options = {.run_dir = cli->run_dir, .timeout_ns = TIMEOUT_NS};
 	if (sy_client_open(&options, ret_client, &err) != SY_OK)
 		return sy_cluster_client_fail(cli, &err);

@@ -6,6 +6,10 @@
 
 #include "cli.h"
 
+/* SY_EXIT_DONE, or SY_EXIT_FAILED after telling that no cluster runs in the run directory, which
+ * is named. */
+int sy_cluster_is_running(const struct sy_cli *cli);
+
 /* Opens it; the caller closes it. SY_EXIT_DONE, or the exit status after telling why: no run
  * directory was named, no cluster runs there, it does not answer. */
 int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client);

@@ -1,12 +1,13 @@
 /* slabyard demo: the work of a training job, done by processes, every byte checked. */
-#include "cli.h"
+#include "cluster_client.h"
 #include "commands.h"
 #include "demo_run.h"
 #include "unit_config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { ROWS = 512, STEPS = 4, ROWS_MAX = 10000000, STEPS_MAX = 1000000, WORKERS_MAX = 256 };
+enum { ROWS = 512, STEPS = 4, UNITS = 3, ROWS_MAX = 10000000, STEPS_MAX = 1000000, WORKERS_MAX = 256 };
 
 static const char details[] =
 	"In each step producers put the first columns of every group of rollouts; trainers read\n"
@@ -19,9 +20,9 @@ static const char details[] =
 	"them. Without FILE rows are made up from the seed as GRPO has them: token ids, log-\n"
 	"probabilities, masks, experts, a message; groups of 16, 17 to 1,023 tokens.\n"
 	"\n"
-	"Without --run-dir (or SLABYARD_RUN_DIR) a cluster is started for it and removed afterwards.\n"
-	"With it the demo works in a namespace of its own in the cluster there, and other rows are\n"
-	"safe; memory that others take or give back meanwhile it cannot tell from a leak.\n"
+	"Without --run-dir a cluster is started for it and removed afterwards. With it the demo\n"
+	"works in a namespace of its own in the cluster there, and other rows are safe; memory that\n"
+	"others take or give back meanwhile it cannot tell from a leak.\n"
 	"\n"
 	"Rates count the time inside the client's calls, of the slowest worker; making rows and\n"
 	"comparing them is not in it. Exit status 1: a byte differed, a byte leaked, or a process\n"
@@ -51,7 +52,6 @@ static int demo_run(const struct sy_cli *cli, const struct wanted *wanted, struc
 {
 	sy_error err = {0};
 	char seed[32];
-	demo->run_dir = cli->run_dir;
 	snprintf(seed, sizeof seed, "seed %llu", (unsigned long long)wanted->seed);
 	demo->summary.source = wanted->path != NULL ? wanted->path : seed;
 	if (wanted->path == NULL)
@@ -65,12 +65,28 @@ static int demo_run(const struct sy_cli *cli, const struct wanted *wanted, struc
 	return summary_print(cli, demo, wanted->json);
 }
 
+/* The environment names the cluster one works with, and that is no place to try things out: a
+ * cluster that runs is taken only where the command line names it. */
+static int cluster_choose(const struct sy_cli *cli, struct sy_demo *demo)
+{
+	if (cli->run_dir == NULL || cli->run_dir == getenv("SLABYARD_RUN_DIR")) {
+		demo->units = demo->units != 0 ? demo->units : UNITS;
+		return SY_EXIT_DONE;
+	}
+	if (demo->units != 0 || demo->slab_bytes != 0)
+		return sy_cli_misused(cli, "--units and --slab-bytes are of a cluster of its own: leave "
+		                      "them or --run-dir out");
+	demo->run_dir = cli->run_dir;
+	return sy_cluster_is_running(cli);
+}
+
 int sy_command_demo(struct sy_cli *cli, int argc, char **argv)
 {
 	struct wanted wanted = {.rows = ROWS, .seed = 1};
-	struct sy_demo demo = {.producers = 2, .trainers = 2, .units = 3, .stop_fd = -1};
+	struct sy_demo demo = {.producers = 2, .trainers = 2, .stop_fd = -1};
 	const struct sy_option options[] = {
-		SY_CLI_RUN_DIR_OPTION(cli),
+		{.name = "run-dir", .value = "DIR", .kind = SY_OPTION_TEXT, .target = &cli->run_dir,
+		 .help = "a cluster that runs already; default: one of its own"},
 		{.name = "rollouts", .value = "FILE", .kind = SY_OPTION_TEXT, .target = &wanted.path,
 		 .help = "JSON lines with rollouts; default: made up from the seed"},
 		{.name = "rows", .value = "N", .kind = SY_OPTION_COUNT, .target = &wanted.rows, .min = 1,
@@ -101,5 +117,6 @@ int sy_command_demo(struct sy_cli *cli, int argc, char **argv)
 	int exit_status;
 	if (!sy_cli_parse(cli, &usage, argc, argv, &arguments, &exit_status))
 		return exit_status;
-	return demo_run(cli, &wanted, &demo);
+	exit_status = cluster_choose(cli, &demo);
+	return exit_status != SY_EXIT_DONE ? exit_status : demo_run(cli, &wanted, &demo);
 }

@@ -128,6 +128,16 @@ class TestWork(DemoCase):
         self.assertEqual([unit["bytes"]["free"] for unit in after], mine)
         self.assertEqual(sum(unit["rows"] for unit in after), 600)
 
+    def test_which_cluster(self):
+        """Only one that the command line names: the environment may name that of real work."""
+        self.env["SLABYARD_RUN_DIR"] = os.path.join(self.top, "none")
+        self.demo("--steps", "1")
+        named = ["--run-dir", self.env["SLABYARD_RUN_DIR"] + "/"]
+        self.assertIn("no cluster runs in", self.demo(*named, status=1).stderr)
+        for words in (["--units", "3"], ["--slab-bytes", "16MiB"]):
+            done = self.demo(*named, *words, status=2)
+            self.assertIn("are of a cluster of its own: leave them or --run-dir out", done.stderr)
+
     @unittest.skipUnless(os.path.exists(ROLLOUTS), "no shared data")
     def test_real_rollouts(self):
         report = self.report("--rollouts", ROLLOUTS, "--units", "3", "--producers", "2",
