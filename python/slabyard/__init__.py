@@ -12,5 +12,16 @@ from slabyard._core import Tensor
 from slabyard.client import Client
 from slabyard.cluster import Cluster, local
 from slabyard.columns import Jagged, Views
+from slabyard.transport import Directory, Endpoint
 
-__all__ = ["Client", "Cluster", "Jagged", "Tensor", "Views", "errors", "local"]
+__all__ = [
+    "Client",
+    "Cluster",
+    "Directory",
+    "Endpoint",
+    "Jagged",
+    "Tensor",
+    "Views",
+    "errors",
+    "local",
+]

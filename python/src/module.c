@@ -1,5 +1,5 @@
 /* The module slabyard._core: types, constants, the lists of the public headers. */
-#include "py_core.h"
+#include "py_store.h"
 
 struct sypy_names sypy_names;
 
@@ -110,6 +110,9 @@ static PyMethodDef functions[] = {
 	 "one that is not contiguous is copied."},
 	{"parse_keys", sypy_parse_keys, METH_O,
 	 "parse_keys(keys) -> [(row, field)]\n\nValueError says what is wrong with a key."},
+	{"new_blob_id", sypy_new_blob_id, METH_NOARGS, "32 random hex digits"},
+	{"encode_index", sypy_encode_index, METH_VARARGS,
+	 "encode_index(blob_id, rows, columns) -> (index, nbytes, n_entries, bases)"},
 	{NULL, NULL, 0, NULL},
 };
 
@@ -119,6 +122,9 @@ static int module_exec(PyObject *module)
 	if (sypy_names.pickle_dumps == NULL || !sypy_errors_init(module))
 		return -1;
 	if (!sypy_tensor_add(module) || !sypy_result_add(module) || !sypy_client_add(module))
+		return -1;
+	if (!sypy_endpoint_add(module) || !sypy_directory_add(module) || !sypy_store_add(module) ||
+	    !sypy_resolved_add(module))
 		return -1;
 	if (!add_list(module, "STATUSES", status_list()) ||
 	    !add_list(module, "DTYPES", dtype_list()) || !add_list(module, "KINDS", kind_list()))

@@ -1,0 +1,459 @@
+"""Blobs on units that the caller names: the level below slabyard.Client.
+
+A blob is what one put sends to one unit: an index (encode_index makes it) and entries. It is
+published whole; its entries are then found by key, "<row>@<field>". Every call blocks until it
+is done; `deadline` is time.monotonic() seconds or None, which is the store's timeout_s.
+"""
+
+import bisect
+import contextlib
+import threading
+import time
+from collections import OrderedDict
+from typing import NamedTuple
+
+import numpy as np
+
+from slabyard import _core, columns
+from slabyard.errors import (
+    DataPlaneFatal,
+    DataPlaneTimeout,
+    LostBlobs,
+    StaleRead,
+    TransferFailed,
+)
+from slabyard.transport import Directory, Remote
+
+__all__ = ["LostBlobs", "TransferFailed", "UnitSlabStore"]
+
+BUSY_RETRY_S = 0.2
+BUSY_RETRY_MAX_S = 2.0
+PENDING_POLL_S = 0.01
+
+_COMMITS_KEPT = 4096  # blobs known published, the newest
+_ALIGN = 64
+
+
+def remaining(deadline, cap):
+    """Seconds left until the deadline, at most cap; cap if there is none. DataPlaneTimeout: none
+    are left."""
+    if deadline is None:
+        return cap
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise DataPlaneTimeout("the deadline is spent")
+    return min(cap, left)
+
+
+def busy_wait(deadline, backoff):
+    """Sleeps one backoff, no further than the deadline, and returns the next one.
+    DataPlaneTimeout: no time was left to sleep."""
+    time.sleep(remaining(deadline, backoff))
+    return min(backoff * 2, BUSY_RETRY_MAX_S)
+
+
+class Blob(NamedTuple):
+    """What encode_index made: the arguments of put_segments, and the memory they point into."""
+
+    segments: list  # (local_addr, blob_off, n)
+    nbytes: int
+    n_entries: int
+    blob_id: str
+    memory: tuple  # must stay until the put returned
+
+
+def _rows_of_column(field, value, count):
+    """One array, or bytes-like, for each row."""
+    value, code = columns.bits_of(value)
+    if isinstance(value, tuple):
+        values, offsets = value
+        value = [values[a:b] for a, b in zip(offsets[:-1], offsets[1:])]
+    if len(value) != count:
+        raise ValueError(f"column {field!r} has {len(value)} values for {count} rows")
+    return list(value), code
+
+
+def _describe(value, code):
+    """(form, bytes, extent) of one value: form is (dtype, kind, rank, tail)."""
+    kinds = dict(_core.KINDS)
+    if isinstance(value, str):
+        value = value.encode()
+        return (0, kinds["utf8"], 0, ()), np.frombuffer(value, np.uint8), len(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return (0, kinds["bytes"], 0, ()), np.frombuffer(value, np.uint8), len(value)
+    if not isinstance(value, (np.ndarray, np.generic)):
+        raise TypeError(f"a value of a blob is an array, bytes or str, not {type(value).__name__}")
+    array = np.asarray(value)
+    array, own = columns.bits_of(array)
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"an array of {value.dtype} is no value of a blob")
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    dtype = max(own, code)
+    if dtype < 0:
+        dtype = columns.CODES[_NAME_OF[array.dtype.str[1:]]]
+    tail = array.shape[1:]
+    lead = 0 if array.ndim == 0 else array.shape[0]
+    hollow = array.ndim > 0 and 0 in tail
+    return (dtype, kinds["tensor"], array.ndim, tail), array, lead if hollow else array.nbytes
+
+
+_NAME_OF = {
+    "b1": "bool", "u1": "u8", "u2": "u16", "u4": "u32", "u8": "u64", "i1": "i8", "i2": "i16",
+    "i4": "i32", "i8": "i64", "f2": "f16", "f4": "f32", "f8": "f64", "c8": "c64", "c16": "c128",
+}  # fmt: skip
+
+
+def encode_index(rows, columns_of, *, blob_id=None):
+    """A blob of rows (distinct, all of one unit) by columns, ready for put_segments.
+
+    columns_of maps fields to columns as Client.put_columns takes them, of arrays, bytes or str.
+    Nothing is copied but what is not contiguous: the segments point into the arrays given.
+    """
+    order = sorted(range(len(rows)), key=lambda k: rows[k])
+    parts = []  # (field, form, ordinals, extents, arrays)
+    for field in sorted(columns_of, key=lambda name: name.encode()):
+        values, code = _rows_of_column(field, columns_of[field], len(rows))
+        forms = {}
+        for ordinal, k in enumerate(order):
+            form, array, extent = _describe(values[k], code)
+            forms.setdefault(form, []).append((ordinal, extent, array))
+        for form, entries in sorted(forms.items()):
+            parts.append((field, form, *map(list, zip(*entries))))
+    blob_id = blob_id or _core.new_blob_id()
+    specs = [
+        (field, *form, extents, ordinals) for field, form, ordinals, extents, _ in parts
+    ]  # fmt: skip
+    index, nbytes, n_entries, bases = _core.encode_index(
+        blob_id, [int(rows[k]) for k in order], specs
+    )
+    head = np.frombuffer(index, np.uint8)
+    segments, memory = [(head.ctypes.data, 0, len(index))], [head]
+    for base, (*_, arrays) in zip(bases, parts):
+        for array in arrays:
+            if array.nbytes > 0:
+                segments.append((array.ctypes.data, base, array.nbytes))
+                memory.append(array)
+            base += -(-array.nbytes // _ALIGN) * _ALIGN
+    return Blob(segments, nbytes, n_entries, blob_id, tuple(memory))
+
+
+class UnitSlabStore:
+    """A store of blobs in one namespace.
+
+    ep: a slabyard.Endpoint. directory: a slabyard.Directory or an address; the unit list is
+    fetched at once. timeout_s caps each operation. ssd: units with an SSD tier make room or spill
+    where they would have said UnitFull. lock: if given (a threading.Lock or anything with
+    __enter__ and __exit__), it is held around every use of ep. Threads may share a store.
+    """
+
+    def __init__(self, ep, directory, *, namespace, timeout_s, ssd=False, lock=None):
+        if lock is not None and not (hasattr(lock, "__enter__") and hasattr(lock, "__exit__")):
+            raise TypeError("lock has no __enter__ and __exit__: give a threading.Lock")
+        if not isinstance(directory, Directory):
+            directory = Directory(directory, timeout_s=timeout_s)
+        self._ep, self._directory = ep, directory
+        self._namespace, self._timeout_s, self._ssd = namespace, timeout_s, bool(ssd)
+        self._lock = lock
+        self._store = _core.Store(
+            ep._core, directory.address, namespace, timeout_s, self._ssd, lock
+        )
+        self._guard = threading.Lock()  # of all below
+        self._units = {}
+        self._dead = {}  # unit_id: incarnation
+        self._published = OrderedDict()  # blob_id: unit_id
+        self._pins = {}  # pin_id: [core object, {unit: entries}]
+        self._next_pin = 1
+        self._refresh_units()
+
+    # Units ------------------------------------------------------------------------------------
+
+    def _refresh_units(self):
+        """Fetches the unit list: at start, and when a unit is unknown; never on the op path."""
+        deadline = time.monotonic() + self._timeout_s
+        units = {unit["unit_id"]: unit for unit in self._directory.units(0, deadline)}
+        self._store.refresh(deadline)
+        with self._guard:
+            self._units = units
+
+    def _is_marked(self, unit):
+        return self._dead.get(unit["unit_id"]) == unit["incarnation"]
+
+    def _unit(self, unit_id):
+        """What is known of the unit, a dict; refreshed once if it is unknown or was marked dead.
+        Connects its remote, which stands under "remote". LostBlobs: unknown, or dead."""
+        unit = self._units.get(unit_id)
+        if unit is None or unit["incarnation"] == 0 or self._is_marked(unit):
+            self._refresh_units()
+            unit = self._units.get(unit_id)
+        if unit is None or unit["incarnation"] == 0:
+            raise LostBlobs([], f"there is no unit {unit_id}")
+        if unit["state"] == "dead" or self._is_marked(unit):
+            raise LostBlobs([], f"unit {unit_id} is dead")
+        if "remote" not in unit:
+            self._store.connect(unit_id, None)
+            unit["remote"] = Remote(self._store, unit_id)
+        return unit
+
+    def _addr(self, unit_id):
+        """The address of the unit's control plane. Raises as _unit does."""
+        return self._unit(unit_id)["control_address"]
+
+    def _unit_dead(self, unit_id):
+        """Asks the directory, only after a failure, whether the incarnation that was used is dead,
+        and marks it then. An unknown unit has none, and a silent directory says nothing."""
+        unit = self._units.get(unit_id)
+        if unit is None or unit["incarnation"] == 0:
+            return False
+        if not self._store.unit_dead(unit_id, None):
+            return False
+        with self._guard:
+            self._dead[unit_id] = unit["incarnation"]
+        return True
+
+    def _failed(self, unit_id, blobs, e):
+        """The exception to raise for blobs of a unit that failed with e: LostBlobs if the unit is
+        dead, else TransferFailed, which may be tried again."""
+        if self._unit_dead(unit_id):
+            return LostBlobs(blobs, f"unit {unit_id} is dead: {e}")
+        return TransferFailed(blobs, str(e), in_flight=getattr(e, "in_flight", False))
+
+    # Puts -------------------------------------------------------------------------------------
+
+    def put_segments(self, segments, nbytes, n_entries, unit_id, blob_id=None, deadline=None):
+        """Puts one blob on a unit and returns its id.
+
+        segments: [(local_addr, blob_off, n)], together the blob, its index first; zero-copy.
+        alloc, one WRITE of all segments, flush, commit.
+        Raises UnitFull, TransferFailed, DataPlaneTimeout (also while the unit stays busy).
+        """
+        blob_id = blob_id or _core.new_blob_id()
+        self.put_many([(segments, nbytes, n_entries, unit_id, blob_id)], deadline)
+        return blob_id
+
+    def put_many(self, blobs, deadline=None):
+        """Puts blobs, (segments, nbytes, n_entries, unit_id, blob_id) each.
+
+        The first of each unit go in one round, all units at once, and no unit waits for another;
+        then the unfinished and the further ones. All are tried. Then it raises the first there is
+        of DataPlaneFatal, UnitFull, DataPlaneTimeout, TransferFailed, with an attribute blob_ids:
+        all that are not known to be published.
+        """
+        e, failed = self._put(blobs, deadline)
+        if e is not None:
+            e.blob_ids = failed
+            raise e
+
+    def _put(self, blobs, deadline):
+        """(exception or None, ids of all not known published)"""
+        known, failed = [], []
+        for segments, nbytes, n_entries, unit_id, blob_id in blobs:
+            if isinstance(unit_id, int) and 0 <= unit_id < self._store.unit_count:
+                known.append((list(segments), nbytes, n_entries, unit_id, blob_id))
+            else:
+                failed.append((unit_id, blob_id))
+        e, not_published = self._store.put(known, deadline)
+        gone = set(not_published)
+        with self._guard:
+            for *_, unit_id, blob_id in known:
+                if blob_id not in gone:
+                    self._published[blob_id] = unit_id
+            while len(self._published) > _COMMITS_KEPT:
+                self._published.popitem(last=False)
+        not_published += [blob_id for _, blob_id in failed]
+        if e is None and failed:
+            e = TransferFailed(not_published, f"there is no unit {failed[0][0]}")
+        elif isinstance(e, TransferFailed):
+            e = TransferFailed(not_published, e.reason, in_flight=e.in_flight)
+        return e, not_published
+
+    def _put_round(self, by_unit, deadline):
+        """One blob for each unit, all at once: {unit: blob}; returns the ids that were committed."""
+        blobs = list(by_unit.values())
+        _, failed = self._put(blobs, deadline)
+        return {blob[4] for blob in blobs} - set(failed)
+
+    def _commit(self, u, blob_id, deadline, errs):
+        """Asks unit u (its id, or what _unit says) whether the blob is published: again while it
+        is "pending", and again where a reply was lost. False: it is not, and was aborted, which a
+        unit ignores for a blob it did publish; the reason is appended to errs."""
+        unit_id = u["unit_id"] if isinstance(u, dict) else u
+        with self._guard:
+            if self._published.get(blob_id) == unit_id:
+                return True
+        try:
+            published = self._store.commit(unit_id, blob_id, deadline)
+        except (TransferFailed, LostBlobs, DataPlaneTimeout, DataPlaneFatal) as e:
+            errs.append(str(e))
+            return False
+        if published:
+            with self._guard:
+                self._published[blob_id] = unit_id
+        elif published is None:
+            errs.append(f"unit {unit_id}: no put of blob {blob_id} is open here")
+        else:
+            errs.append(f"unit {unit_id}: the commit of blob {blob_id} is not known there")
+        return bool(published)
+
+    # Gets -------------------------------------------------------------------------------------
+
+    def resolve_keys(self, by_unit, deadline):
+        """Where keys lie, {unit: [key]}; asked of all units at once, and pinned.
+
+        Returns {unit: {"pin_id", "incarnation", "entries": {key: (slab_off, nbytes, dtype, shape,
+        kind)}, "missing": [key]}}. Give it to unpin_all when the reads are done; pins that nobody
+        reads expire. On failure nothing stays pinned.
+        Raises LostBlobs or TransferFailed whose ids are the keys, and DataPlaneTimeout.
+        """
+        asked = [(unit_id, list(keys)) for unit_id, keys in by_unit.items()]
+        unknown = [unit_id for unit_id, _ in asked if not self._is_slot(unit_id)]
+        if unknown:
+            keys = [key for unit_id, keys in asked if unit_id in unknown for key in keys]
+            raise LostBlobs(keys, f"there is no unit {unknown[0]}")
+        held, answers = self._store.resolve(asked, deadline)
+        resolved, live = {}, {}
+        with self._guard:
+            pin_id = self._next_pin
+            self._next_pin += 1
+            for (unit_id, _), (incarnation, entries, missing) in zip(asked, answers):
+                live[unit_id] = entries
+                resolved[unit_id] = {
+                    "pin_id": pin_id,
+                    "incarnation": incarnation,
+                    "entries": dict(entries),
+                    "missing": missing,
+                }
+            self._pins[pin_id] = [held, live]
+        return resolved
+
+    def _is_slot(self, unit_id):
+        return isinstance(unit_id, int) and 0 <= unit_id < self._store.unit_count
+
+    def read_entries(self, reads, keys_of, deadline):
+        """Reads ranges of slabs into memory: {unit: [(slab_off, nbytes, local_addr)]}.
+
+        A range must lie inside an entry that a resolve of this store, not yet unpinned, returned
+        for a key in keys_of[unit]. One READ a unit.
+        Raises StaleRead (nothing covers it, the pin was outlived, or another incarnation lives:
+        resolve again), LostBlobs or TransferFailed with keys_of, DataPlaneTimeout.
+        """
+        flat = []
+        for unit_id, ranges in reads.items():
+            covered = self._covered(unit_id, keys_of.get(unit_id, ()))
+            for slab_off, nbytes, local_addr in ranges:
+                if not _is_covered(covered, slab_off, nbytes):
+                    raise StaleRead(
+                        f"unit {unit_id}: no live resolve of these keys covers "
+                        f"{nbytes} bytes at {slab_off}: resolve again"
+                    )
+                flat.append((unit_id, slab_off, nbytes, local_addr))
+        failed = self._store.read(flat, deadline)
+        if failed is None:
+            return
+        e, at = failed
+        if isinstance(e, (LostBlobs, TransferFailed)):
+            unit_id = flat[at][0]
+            e = self._failed(unit_id, list(keys_of.get(unit_id, ())), e)
+        raise e
+
+    def _covered(self, unit_id, keys):
+        """Ranges that live resolves let be read for these keys: [(start, end)], ascending."""
+        ranges = set()
+        with self._guard:
+            for _, live in self._pins.values():
+                entries = live.get(unit_id, {})
+                for key in keys:
+                    if key in entries:
+                        slab_off, nbytes, *_ = entries[key]
+                        ranges.add((slab_off, slab_off + nbytes))
+        return sorted(ranges)
+
+    def unpin_all(self, resolved):
+        """Gives back what resolve_keys pinned. Never raises; may be repeated."""
+        with contextlib.suppress(Exception):
+            for unit_id, one in resolved.items():
+                with self._guard:
+                    pin = self._pins.get(one["pin_id"])
+                    if pin is None:
+                        continue
+                    held, live = pin
+                    live.pop(unit_id, None)
+                    if live:
+                        continue
+                    del self._pins[one["pin_id"]]
+                held.free()
+
+    # Releases, named operations, the end ------------------------------------------------------
+
+    def release_rows(self, by_unit, deadline):
+        """Removes whole rows, {unit: [row]}; all units at once. Idempotent; rows of a dead unit
+        are gone already. Raises TransferFailed, whose ids are rows, and DataPlaneTimeout."""
+        asked = [(unit_id, rows) for unit_id, rows in by_unit.items()]
+        unknown = [unit_id for unit_id, _ in asked if not self._is_slot(unit_id)]
+        if unknown:
+            rows = [row for unit_id, rows in asked if unit_id in unknown for row in rows]
+            raise TransferFailed(rows, f"there is no unit {unknown[0]}")
+        self._store.release(asked, deadline)
+
+    def _call_one(self, op, unit_id, args, deadline):
+        if op == "resolve_keys":
+            return self.resolve_keys({unit_id: args}, deadline)[unit_id]
+        if op == "release_rows":
+            return self.release_rows({unit_id: args}, deadline)
+        if op == "commit":
+            return self._store.commit(unit_id, args, deadline)
+        if op == "put":
+            return self.put_segments(*args, deadline=deadline)
+        self._store.connect(unit_id, deadline)
+        return {key: value for key, value in self._units[unit_id].items() if key != "remote"}
+
+    def _call_units(self, op, args_by_unit, deadline):
+        """One op on every unit at once: (results by unit, [(unit, error)]).
+
+        op and its args: "resolve_keys" ([key]), "release_rows" ([row]), "commit" (blob_id), "put"
+        ((segments, nbytes, n_entries, unit, blob_id)), "info" (None). A unit that the directory
+        does not know fails without being asked.
+        """
+        if op not in ("resolve_keys", "release_rows", "commit", "put", "info"):
+            raise ValueError(f"there is no op {op!r}")
+        remaining(deadline, self._timeout_s)
+        results, errors = {}, []
+
+        def call(unit_id, args):
+            try:
+                results[unit_id] = self._call_one(op, unit_id, args, deadline)
+            except Exception as e:
+                errors.append((unit_id, e))
+
+        threads = []
+        for unit_id, args in args_by_unit.items():
+            unit = self._units.get(unit_id)
+            if unit is None or unit["incarnation"] == 0:
+                errors.append((unit_id, LostBlobs([], f"there is no unit {unit_id}")))
+                continue
+            threads.append(threading.Thread(target=call, args=(unit_id, args), daemon=True))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results, errors
+
+    def close(self):
+        """Refuses new calls and waits at most timeout_s for running copies, never for views."""
+        with self._guard:
+            self._pins.clear()
+        self._store.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+
+def _is_covered(ranges, start, nbytes):
+    """Entries do not overlap, so the last one that starts no later covers the range or none does;
+    empty ones may start where another does."""
+    at = bisect.bisect_right(ranges, (start, float("inf")))
+    return any(
+        first <= start and start + nbytes <= end for first, end in ranges[max(0, at - 2) : at]
+    )

@@ -1,0 +1,95 @@
+"""What a UnitSlabStore moves bytes with, and where it learns of units."""
+
+import os
+
+from slabyard import _core
+from slabyard.errors import TransportPolicyError
+
+__all__ = ["Directory", "Endpoint", "Remote"]
+
+
+class Remote:
+    """The slab of one unit as a store reaches it; `_unit` gives it out under "remote"."""
+
+    __slots__ = ("_store", "unit_id")
+
+    def __init__(self, store, unit_id):
+        self._store, self.unit_id = store, unit_id
+
+    def __repr__(self):
+        return f"<slabyard.Remote of unit {self.unit_id}>"
+
+
+class Endpoint:
+    """Moves bytes between this process and slabs. One may serve several stores, and threads.
+
+    policy: "same-host" maps slabs and copies; other transports are refused with
+    TransportPolicyError, since this version has none.
+    """
+
+    def __init__(self, policy="same-host"):
+        if policy != "same-host":
+            raise TransportPolicyError(
+                f'policy {policy!r}: this version moves bytes within one host only, "same-host"'
+            )
+        self.policy = policy
+        self._core = _core.Endpoint()
+
+    def register(self, addr, nbytes):
+        """Registers memory for transfers without a copy; on the same host there is nothing to do.
+
+        addr: where it begins, as array.ctypes.data or tensor.data_ptr() say. The memory must stay
+        until deregister.
+        """
+        self._core.register(addr, nbytes)
+
+    def deregister(self, addr, nbytes):
+        """Undoes register of the same memory. Transfers of it must have ended."""
+        self._core.deregister(addr, nbytes)
+
+    def transfer(self, op, remote, ranges, deadline=None):
+        """One transfer: "READ" from the slab of remote, or "WRITE" to it.
+
+        ranges: [(local_addr, slab_off, nbytes)]. Whether the bytes are granted or pinned nobody
+        looks at, as UnitSlabStore does; nor is a store's lock taken. Returns when it is finished.
+        Raises TransferError(msg, in_flight): outside the slab, not connected, or the deadline.
+        """
+        if op not in ("READ", "WRITE"):
+            raise ValueError(f'op is "READ" or "WRITE", not {op!r}')
+        remote._store.transfer(op == "WRITE", remote.unit_id, list(ranges), deadline)
+
+
+class Directory:
+    """The directory of a cluster: where its units are. run_dir, or its address ("ipc://...").
+
+    Calls raise DataPlaneTimeout where it does not answer in time.
+    """
+
+    def __init__(self, address=None, *, run_dir=None, timeout_s=None):
+        if run_dir is not None:
+            run_dir = os.fspath(run_dir)
+        self._core = _core.Directory(run_dir, address, timeout_s)
+
+    @property
+    def address(self):
+        return self._core.address
+
+    def units(self, min_epoch=0, deadline=None):
+        """Slots that changed at min_epoch or later, a list of dicts: unit_id, incarnation (0:
+        nobody ever registered), state, epoch, slab_bytes, pid and addresses."""
+        return self._core.units(min_epoch, deadline)[2]
+
+    def epoch(self, deadline=None):
+        """It grows with every change."""
+        return self._core.units(2**64 - 1, deadline)[0]
+
+    def unit_count(self, deadline=None):
+        """N, how many slots there are."""
+        return self._core.units(2**64 - 1, deadline)[1]
+
+    def is_dead(self, unit_id, incarnation, deadline=None):
+        """Whether that incarnation of the unit is dead, for ever."""
+        return self._core.is_dead(unit_id, incarnation, deadline)
+
+    def __repr__(self):
+        return f"<slabyard.Directory {self.address}>"

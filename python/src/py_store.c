@@ -1,0 +1,437 @@
+/* The type Store: blobs on units the caller names. */
+#include <string.h>
+
+#include "py_store.h"
+
+PyTypeObject *sypy_store_type;
+
+static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = {"endpoint", "directory", "namespace", "timeout_s", "ssd", "lock",
+	                        NULL};
+	sy_store_options options = {.interrupted = sypy_interrupted};
+	PyObject *endpoint, *lock;
+	int ssd;
+	sy_error err = {0};
+	sy_store *store = NULL;
+	sy_status status;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!szO&pO", names, sypy_endpoint_type,
+	                                 &endpoint, &options.directory, &options.name_space,
+	                                 sypy_duration, &options.timeout_ns, &ssd, &lock))
+		return NULL;
+	struct sypy_store *self = (struct sypy_store *)type->tp_alloc(type, 0);
+	if (self == NULL)
+		return NULL;
+	options.endpoint = ((struct sypy_endpoint *)endpoint)->endpoint;
+	options.ssd = ssd != 0;
+	self->endpoint = Py_NewRef(endpoint);
+	if (lock != Py_None) {
+		self->lock = Py_NewRef(lock);
+		options.lock = sypy_lock_enter;
+		options.unlock = sypy_lock_leave;
+		options.lock_context = lock;
+	}
+	sypy_gate_init(&self->gate, options.timeout_ns);
+	Py_BEGIN_ALLOW_THREADS
+	status = sy_store_open(&options, &store, &err);
+	Py_END_ALLOW_THREADS
+	self->store = store;
+	if (status != SY_OK)
+		sypy_raise_blobs(&err, NULL);
+	if (PyErr_Occurred()) {
+		Py_DECREF(self);
+		return NULL;
+	}
+	return (PyObject *)self;
+}
+
+sy_store *sypy_store_enter(struct sypy_store *self)
+{
+	return sypy_gate_enter(&self->gate, "store") ? self->store : NULL;
+}
+
+static void close_now(struct sypy_store *self)
+{
+	sy_store *store = self->store;
+
+	self->store = NULL;
+	Py_BEGIN_ALLOW_THREADS
+	sy_store_close(store);
+	Py_END_ALLOW_THREADS
+}
+
+void sypy_store_leave(struct sypy_store *self)
+{
+	if (sypy_gate_leave(&self->gate))
+		close_now(self);
+}
+
+static PyObject *store_close(PyObject *object, PyObject *unused)
+{
+	struct sypy_store *self = (struct sypy_store *)object;
+
+	(void)unused;
+	if (sypy_gate_shut(&self->gate))
+		close_now(self);
+	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+static void store_dealloc(PyObject *object)
+{
+	struct sypy_store *self = (struct sypy_store *)object;
+	PyTypeObject *type = Py_TYPE(object);
+
+	close_now(self); /* nobody is inside: a call holds a reference */
+	sypy_gate_done(&self->gate);
+	Py_XDECREF(self->endpoint);
+	Py_XDECREF(self->lock);
+	type->tp_free(object);
+	Py_DECREF(type);
+}
+
+static int hex_digit(Py_UCS4 c)
+{
+	return c >= '0' && c <= '9' ? (int)(c - '0')
+	       : c >= 'a' && c <= 'f' ? (int)(c - 'a') + 10
+	       : c >= 'A' && c <= 'F' ? (int)(c - 'A') + 10 : -1;
+}
+
+bool sypy_blob_id_from(PyObject *text, sy_blob_id *ret_id)
+{
+	sy_blob_id id;
+	bool good = PyUnicode_Check(text) && PyUnicode_GET_LENGTH(text) == 32;
+
+	for (Py_ssize_t i = 0; good && i < 16; i++) {
+		int high = hex_digit(PyUnicode_READ_CHAR(text, 2 * i));
+		int low = hex_digit(PyUnicode_READ_CHAR(text, 2 * i + 1));
+
+		good = high >= 0 && low >= 0;
+		id.bytes[i] = (uint8_t)(high * 16 + low);
+	}
+	if (good)
+		*ret_id = id;
+	else
+		PyErr_Format(PyExc_ValueError, "a blob id is 32 hex digits, not %R", text);
+	return good;
+}
+
+/* Blobs as the library takes them; one block holds all segments. */
+struct blobs {
+	sy_store_blob *blobs;
+	sy_segment *segments;
+	size_t count;
+};
+
+static void blobs_done(struct blobs *blobs)
+{
+	PyMem_Free(blobs->blobs);
+	PyMem_Free(blobs->segments);
+}
+
+static bool take_segments(PyObject *list, sy_segment *segments)
+{
+	for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+		unsigned long long addr, offset, bytes;
+
+		if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "KKK", &addr, &offset, &bytes))
+			return false;
+		segments[i] = (sy_segment){(const void *)(uintptr_t)addr, offset, bytes};
+	}
+	return true;
+}
+
+/* list of (list of (addr, offset, n), nbytes, n_entries, unit_id, blob_id) */
+static bool blobs_from(PyObject *list, struct blobs *ret_blobs)
+{
+	struct blobs blobs = {.count = (size_t)PyList_GET_SIZE(list)};
+	Py_ssize_t total = 0;
+
+	for (size_t i = 0; i < blobs.count; i++) {
+		PyObject *one = PyList_GET_ITEM(list, (Py_ssize_t)i);
+
+		if (!PyTuple_Check(one) || PyTuple_GET_SIZE(one) != 5 ||
+		    !PyList_Check(PyTuple_GET_ITEM(one, 0))) {
+			PyErr_SetString(PyExc_TypeError,
+			                "a blob is (segments, nbytes, n_entries, unit_id, blob_id)");
+			return false;
+		}
+		total += PyList_GET_SIZE(PyTuple_GET_ITEM(one, 0));
+	}
+	blobs.blobs = PyMem_Calloc(blobs.count + 1, sizeof *blobs.blobs);
+	blobs.segments = PyMem_Calloc((size_t)total + 1, sizeof *blobs.segments);
+	if (blobs.blobs == NULL || blobs.segments == NULL) {
+		PyErr_NoMemory();
+		blobs_done(&blobs);
+		return false;
+	}
+	sy_segment *segments = blobs.segments;
+	for (size_t i = 0; i < blobs.count; i++) {
+		sy_store_blob *blob = &blobs.blobs[i];
+		PyObject *list_of, *id;
+		unsigned long long nbytes;
+		unsigned entries, unit_id;
+
+		if (!PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)i), "O!KIIO", &PyList_Type,
+		                      &list_of, &nbytes, &entries, &unit_id, &id) ||
+		    !take_segments(list_of, segments) || !sypy_blob_id_from(id, &blob->blob_id)) {
+			blobs_done(&blobs);
+			return false;
+		}
+		blob->segments = segments;
+		blob->segment_count = (size_t)PyList_GET_SIZE(list_of);
+		blob->nbytes = nbytes;
+		blob->entry_count = entries;
+		blob->unit_id = unit_id;
+		segments += blob->segment_count;
+	}
+	*ret_blobs = blobs;
+	return true;
+}
+
+/* The ids that the error names, or all. */
+static PyObject *failed_ids(const sy_error *err, PyObject *list)
+{
+	size_t count = err->index_count < err->index_capacity ? err->index_count : err->index_capacity;
+	PyObject *ids = PyList_New(0);
+
+	for (size_t i = 0; ids != NULL && i < (count > 0 ? count : (size_t)PyList_GET_SIZE(list)); i++) {
+		size_t at = count > 0 ? err->indexes[i] : i;
+
+		if (at < (size_t)PyList_GET_SIZE(list) &&
+		    PyList_Append(ids, PyTuple_GET_ITEM(PyList_GET_ITEM(list, (Py_ssize_t)at), 4)) != 0)
+			Py_CLEAR(ids);
+	}
+	return ids;
+}
+
+/* The exception of a failed put as an object, beside the ids that are not known published. */
+static PyObject *failed_put(const sy_error *err, PyObject *list)
+{
+	PyObject *ids = failed_ids(err, list), *type = NULL, *value = NULL, *traceback = NULL;
+
+	if (ids == NULL)
+		return NULL;
+	sypy_raise_blobs(err, ids);
+	PyErr_Fetch(&type, &value, &traceback);
+	PyErr_NormalizeException(&type, &value, &traceback);
+	PyObject *pair = value == NULL ? NULL : PyTuple_Pack(2, value, ids);
+	Py_XDECREF(type);
+	Py_XDECREF(value);
+	Py_XDECREF(traceback);
+	Py_DECREF(ids);
+	return pair;
+}
+
+/* put(blobs, deadline) -> (None, []) or (exception, [blob ids not known published]). Raises for
+ * what is wrong with the call, and what a signal handler raised. */
+static PyObject *store_put(PyObject *object, PyObject *args)
+{
+	struct sypy_store *self = (struct sypy_store *)object;
+	PyObject *list;
+	struct blobs blobs;
+	struct sypy_error error = {0};
+	uint64_t deadline_ns;
+	sy_status status = SY_E_FATAL;
+	sy_store *store = NULL;
+
+	if (!PyArg_ParseTuple(args, "O!O&", &PyList_Type, &list, sypy_deadline, &deadline_ns) ||
+	    !blobs_from(list, &blobs))
+		return NULL;
+	if (sypy_error_init(&error, blobs.count))
+		store = sypy_store_enter(self);
+	if (store != NULL) {
+		Py_BEGIN_ALLOW_THREADS
+		status = sy_store_put_many(store, blobs.blobs, blobs.count, deadline_ns, &error.err);
+		Py_END_ALLOW_THREADS
+		sypy_store_leave(self);
+		if (status == SY_E_INVALID)
+			sypy_raise(&error.err, NULL);
+	}
+	PyObject *done = NULL;
+	if (!PyErr_Occurred())
+		done = status == SY_OK ? Py_BuildValue("(O[])", Py_None) : failed_put(&error.err, list);
+	sypy_error_done(&error);
+	blobs_done(&blobs);
+	return done;
+}
+
+/* commit(unit_id, blob_id, deadline) -> bool, or None: no commit of it is open */
+static PyObject *store_commit(PyObject *object, PyObject *args)
+{
+	struct sypy_store *self = (struct sypy_store *)object;
+	PyObject *text;
+	unsigned unit_id;
+	uint64_t deadline_ns;
+	sy_blob_id id;
+	sy_error err = {0};
+	bool published = false;
+	sy_status status;
+
+	if (!PyArg_ParseTuple(args, "IOO&", &unit_id, &text, sypy_deadline, &deadline_ns) ||
+	    !sypy_blob_id_from(text, &id))
+		return NULL;
+	sy_store *store = sypy_store_enter(self);
+	if (store == NULL)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	status = sy_store_commit(store, unit_id, id, deadline_ns, &published, &err);
+	Py_END_ALLOW_THREADS
+	sypy_store_leave(self);
+	if (status != SY_OK && status != SY_E_INVALID) {
+		PyObject *ids = PyList_New(0);
+
+		if (ids != NULL && PyList_Append(ids, text) == 0)
+			sypy_raise_blobs(&err, ids);
+		Py_XDECREF(ids);
+	}
+	if (PyErr_Occurred())
+		return NULL;
+	return status == SY_E_INVALID ? Py_NewRef(Py_None) : PyBool_FromLong(published);
+}
+
+/* refresh(deadline) */
+static PyObject *store_refresh(PyObject *object, PyObject *deadline)
+{
+	struct sypy_store *self = (struct sypy_store *)object;
+	uint64_t deadline_ns;
+	sy_error err = {0};
+	sy_status status;
+
+	if (!sypy_deadline(deadline, &deadline_ns))
+		return NULL;
+	sy_store *store = sypy_store_enter(self);
+	if (store == NULL)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	status = sy_store_refresh_units(store, deadline_ns, &err);
+	Py_END_ALLOW_THREADS
+	sypy_store_leave(self);
+	if (status != SY_OK)
+		sypy_raise_blobs(&err, NULL);
+	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+/* unit_dead(unit_id, deadline) -> bool */
+static PyObject *store_unit_dead(PyObject *object, PyObject *args)
+{
+	struct sypy_store *self = (struct sypy_store *)object;
+	unsigned unit_id;
+	uint64_t deadline_ns;
+	bool dead;
+
+	if (!PyArg_ParseTuple(args, "IO&", &unit_id, sypy_deadline, &deadline_ns))
+		return NULL;
+	sy_store *store = sypy_store_enter(self);
+	if (store == NULL)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	dead = sy_store_unit_dead(store, unit_id, deadline_ns);
+	Py_END_ALLOW_THREADS
+	sypy_store_leave(self);
+	return PyErr_Occurred() ? NULL : PyBool_FromLong(dead);
+}
+
+/* connect(unit_id, deadline) */
+static PyObject *store_connect(PyObject *object, PyObject *args)
+{
+	struct sypy_store *self = (struct sypy_store *)object;
+	unsigned unit_id;
+	uint64_t deadline_ns;
+	sy_error err = {0};
+	sy_status status;
+
+	if (!PyArg_ParseTuple(args, "IO&", &unit_id, sypy_deadline, &deadline_ns))
+		return NULL;
+	sy_store *store = sypy_store_enter(self);
+	if (store == NULL)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	status = sy_store_connect(store, unit_id, deadline_ns, &err);
+	Py_END_ALLOW_THREADS
+	sypy_store_leave(self);
+	if (status != SY_OK)
+		sypy_raise_blobs(&err, NULL);
+	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+/* transfer(write, unit_id, [(addr, slab offset, n)], deadline) */
+static PyObject *store_transfer(PyObject *object, PyObject *args)
+{
+	struct sypy_store *self = (struct sypy_store *)object;
+	PyObject *list;
+	unsigned unit_id;
+	int write;
+	uint64_t deadline_ns;
+	sy_error err = {0};
+	sy_status status;
+
+	if (!PyArg_ParseTuple(args, "pIO!O&", &write, &unit_id, &PyList_Type, &list, sypy_deadline,
+	                      &deadline_ns))
+		return NULL;
+	size_t count = (size_t)PyList_GET_SIZE(list);
+	sy_segment *ranges = PyMem_Calloc(count + 1, sizeof *ranges);
+	if (ranges == NULL)
+		return PyErr_NoMemory();
+	sy_store *store = take_segments(list, ranges) ? sypy_store_enter(self) : NULL;
+	if (store != NULL) {
+		Py_BEGIN_ALLOW_THREADS
+		status = sy_store_transfer(store, unit_id, write != 0, ranges, count, deadline_ns, &err);
+		Py_END_ALLOW_THREADS
+		sypy_store_leave(self);
+		if (status != SY_OK)
+			sypy_raise_blobs(&err, NULL);
+	}
+	PyMem_Free(ranges);
+	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *store_unit_count(PyObject *object, void *unused)
+{
+	struct sypy_store *self = (struct sypy_store *)object;
+	sy_store *store = sypy_store_enter(self);
+
+	(void)unused;
+	if (store == NULL)
+		return NULL;
+	uint32_t count = sy_store_unit_count(store);
+	sypy_store_leave(self);
+	return PyLong_FromUnsignedLong(count);
+}
+
+bool sypy_store_add(PyObject *module)
+{
+	static PyMethodDef methods[] = {
+		{"put", store_put, METH_VARARGS, NULL},
+		{"commit", store_commit, METH_VARARGS, NULL},
+		{"resolve", sypy_store_resolve, METH_VARARGS, NULL},
+		{"read", sypy_store_read, METH_VARARGS, NULL},
+		{"release", sypy_store_release, METH_VARARGS, NULL},
+		{"refresh", store_refresh, METH_O, NULL},
+		{"unit_dead", store_unit_dead, METH_VARARGS, NULL},
+		{"connect", store_connect, METH_VARARGS, NULL},
+		{"transfer", store_transfer, METH_VARARGS, NULL},
+		{"close", store_close, METH_NOARGS, NULL},
+		{NULL, NULL, 0, NULL},
+	};
+	static PyGetSetDef attributes[] = {
+		{"unit_count", store_unit_count, NULL, NULL, NULL},
+		{NULL, NULL, NULL, NULL, NULL},
+	};
+	static PyType_Slot slots[] = {
+		{Py_tp_new, (void *)store_new},
+		{Py_tp_dealloc, (void *)store_dealloc},
+		{Py_tp_methods, methods},
+		{Py_tp_getset, attributes},
+		{Py_tp_doc, (void *)"What UnitSlabStore is made of."},
+		{0, NULL},
+	};
+	static PyType_Spec spec = {
+		.name = "slabyard._core.Store",
+		.basicsize = sizeof(struct sypy_store),
+		.flags = Py_TPFLAGS_DEFAULT,
+		.slots = slots,
+	};
+
+	return sypy_type_add(module, &spec, &sypy_store_type);
+}
