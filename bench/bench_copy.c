@@ -122,7 +122,8 @@ static void map_buffers(struct bench *bench, const struct cluster *cluster)
 	                    (off_t)(welcome.slab_bytes - bytes));
 	close(fd);
 	sy_local_close(socket_fd);
-	bench->block = aligned_alloc(2 << 20, (bench->value_bytes + (2 << 20) - 1) & ~((2u << 20) - 1));
+	const size_t huge = 2u << 20;
+	bench->block = aligned_alloc(huge, (bench->value_bytes + huge - 1) & ~(huge - 1));
 	if (bench->block == NULL) {
 		perror("bench_copy: memory");
 		exit(1);

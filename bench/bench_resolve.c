@@ -92,7 +92,9 @@ static void put(struct bench *bench, uint64_t first_row, uint32_t count)
 static void resolved_new(struct sy_resolved *out)
 {
 	*out = (struct sy_resolved){
-		.found = memory(BATCH_KEYS), .dtype = memory(BATCH_KEYS), .kind = memory(BATCH_KEYS),
+		.found = memory(BATCH_KEYS),
+		.dtype = memory(BATCH_KEYS),
+		.kind = memory(BATCH_KEYS),
 		.offset = memory(BATCH_KEYS * sizeof *out->offset),
 		.nbytes = memory(BATCH_KEYS * sizeof *out->nbytes),
 		.generation = memory(BATCH_KEYS * sizeof *out->generation),
@@ -102,7 +104,7 @@ static void resolved_new(struct sy_resolved *out)
 	};
 }
 
-/* Capacities that do not depend on the number of keys are small, so that the arena is the keys'. */
+/* What does not grow with the keys is small, so that the arena is the keys'. */
 static void open_core(struct bench *bench, uint32_t keys)
 {
 	const uint64_t second_ns = 1000000000u;
@@ -122,7 +124,9 @@ static void open_core(struct bench *bench, uint32_t keys)
 	bench->arena_bytes = sy_core_arena_bytes(&bench->params);
 	if (bench->arena_bytes == 0)
 		die("so many keys a unit cannot have");
-	bench->core = sy_core_init(memory(bench->arena_bytes), &bench->params);
+	void *arena = memory(bench->arena_bytes);
+	madvise(arena, bench->arena_bytes, MADV_HUGEPAGE); /* as the daemon does */
+	bench->core = sy_core_init(arena, &bench->params);
 	resolved_new(&bench->out);
 	event.request.op = SY_OP_HELLO;
 	event.request.hello.version = SY_PROTOCOL_VERSION;

@@ -1,0 +1,191 @@
+"""Runs slabyard beside memcpy, redis and memcached and prints one table.
+
+Every contender does the same work on the same random keys, in turns, with client and server on
+the same two CPUs, persistence off, each in its default and in its best-known settings (-tuned);
+the first round warms up. Every figure is worth something only beside the others of its run:
+`ours/theirs` is slabyard's time over the other's, the median over the rounds; below 1 slabyard is
+faster. Bytes are compared outside the timed regions, and a wrong one fails the run.
+
+messages and wake-ups (client+units) are of slabyard, an operation. TransferQueue, Mooncake, NIXL,
+ucx_perftest and a plain O_DIRECT writer are not among the contenders.
+"""
+
+import argparse
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+import time
+
+import plan
+import plot
+import table
+from servers import Servers
+
+LEFT_OUT = "not among the contenders: TransferQueue, Mooncake, NIXL, ucx_perftest, O_DIRECT"
+PEERS = ["memcpy", "redis", "memcached"]
+
+
+def parse():
+    suites = "\n".join(f"  {name:<8} {words}" for name, words in plan.SUITES.items())
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description=__doc__,
+        epilog=f"suites:\n{suites}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--build", default="build-bench", help=argparse.SUPPRESS)
+    add("--suite", action="append", metavar="NAME", choices=plan.SUITES,
+        help="only this suite; may be given several times")  # fmt: skip
+    add("--case", metavar="PATTERN", help="only cases whose name matches, as 'put-*'")
+    add("--json", metavar="FILE", help="write the records there as a list of JSON objects")
+    add("--svg", metavar="FILE", help="draw the table there")
+    add("--rounds", type=int, default=5, metavar="N", help="after the warm-up; default: 5")
+    add("--quick", action="store_true", help="a tenth of the operations a round")
+    add("--cpus", metavar="A,B", help="the CPUs of everything; default: the first two allowed")
+    add("--peers", default=",".join(PEERS), metavar="NAMES", help=f"default: {','.join(PEERS)}")
+    add("--units-max", type=int, default=256, metavar="N", help="of the suite units; default: 256")
+    add("--list", action="store_true", help="only name the cases")
+    return parser.parse_args()
+
+
+def available_bytes():
+    with open("/proc/meminfo") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def say(words):
+    print(words, file=sys.stderr, flush=True)
+
+
+def chosen(options):
+    """Groups with only the cases asked for."""
+    for group in plan.groups():
+        group.cases = [c for c in group.cases if wanted(options, c.name, c.suite)]
+        group.unit_counts = [n for n in group.unit_counts if n <= options.units_max]
+        if group.cases:
+            yield group
+
+
+def wanted(options, name, suite):
+    return (not options.suite or suite in options.suite) and (
+        not options.case or fnmatch.fnmatch(name, options.case)
+    )
+
+
+def records_of(lines):
+    for line in lines:
+        record = json.loads(line)
+        if record["who"].startswith("units-"):  # clusters of several sizes took turns
+            record["case"], record["who"] = record["who"], "slabyard"
+            if record.get("ours_over_theirs"):  # the driver's first is one unit
+                record["ours_over_theirs"] = 1 / record["ours_over_theirs"]
+        yield record
+
+
+def run_driver(options, group, servers):
+    words = [os.path.join(options.build, "bench", "driver"), "--rows", str(group.rows)]
+    words += ["--bytes", str(group.value_bytes)] if group.value_bytes else ["--grpo"]
+    words += ["--rounds", str(options.rounds), "--threads", str(group.threads)]
+    words += ["--processes", str(group.processes)]
+    for peer in servers.peers:
+        words += ["--peer", peer]
+    for case in group.cases:
+        ops = max(1, case.ops // 10) if options.quick else case.ops
+        words += ["--case", f"{case.name}={case.op}:{case.rows}:{ops}"]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=3600)
+    return list(records_of(done.stdout.splitlines())), done.returncode == 0
+
+
+def run_group(options, group):
+    need = group.memory_bytes()
+    if need > available_bytes():
+        return [], True, [f"{group.name}: left out, it takes {need >> 30} GiB of memory"]
+    say(f"bench: {group.name}: {', '.join(c.name for c in group.cases)}")
+    peers = options.peers.split(",")
+    with Servers(options.build, group, peers, group.unit_counts) as servers:
+        records, ok = run_driver(options, group, servers)
+        return records, ok, servers.notes
+
+
+def run_resolve(options):
+    records, ok = [], True
+    for name, keys in plan.RESOLVE_KEYS.items():
+        if not wanted(options, f"resolve-{name}", "resolve"):
+            continue
+        if keys * 400 > available_bytes():
+            say(f"bench: resolve-{name}: left out for lack of memory")
+            continue
+        say(f"bench: resolve-{name}")
+        steps = 50 if options.quick else 500
+        done = subprocess.run(
+            [os.path.join(options.build, "bench", "bench_resolve"), "--rounds",
+             str(options.rounds), "--steps", str(steps), str(keys)],
+            stdout=subprocess.PIPE, text=True, timeout=3600,
+        )  # fmt: skip
+        records += [json.loads(line) for line in done.stdout.splitlines()]
+        ok = ok and done.returncode == 0
+    return records, ok
+
+
+def pin(options):
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    if options.cpus:
+        cpus = [int(cpu) for cpu in options.cpus.split(",")]
+    os.sched_setaffinity(0, cpus)
+    say(f"bench: CPUs {', '.join(map(str, cpus))}; {LEFT_OUT}")
+
+
+def show(options, records, notes):
+    if records:
+        print(table.table(records))
+    resolved = [r for r in records if "ns_per_row" in r]
+    for r in resolved:
+        print(
+            f"{r['case']}: {r['ns_per_row']:.0f} ns a key, {r['bytes_per_key']:.0f} bytes a key "
+            f"in use, {r['arena_bytes_per_key']:.0f} of arena"
+        )
+    goals = table.goals(records)
+    if goals:
+        print("\ngoals\n" + goals)
+    for note in [*notes, LEFT_OUT]:
+        print(note)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(records, file, indent=1)
+    if options.svg:
+        with open(options.svg, "w") as file:
+            file.write(plot.svg(records))
+
+
+def main():
+    options = parse()
+    groups = list(chosen(options))
+    if options.list:
+        names = [c.name for g in groups for c in g.cases]
+        names += [f"resolve-{n}" for n in plan.RESOLVE_KEYS]
+        print("\n".join(n for n in names if not options.case or fnmatch.fnmatch(n, options.case)))
+        return 0
+    pin(options)
+    records, notes, all_ok, start = [], [], True, time.monotonic()
+    for group in groups:
+        found, ok, said = run_group(options, group)
+        records, notes, all_ok = records + found, notes + said, all_ok and ok
+    found, ok = run_resolve(options)
+    records, all_ok = records + found, all_ok and ok
+    show(options, records, sorted(set(notes)))
+    if wanted(options, "copy-16MiB", "copy"):
+        sys.stdout.flush()
+        copy = subprocess.run([os.path.join(options.build, "bench", "bench_copy")], timeout=600)
+        all_ok = all_ok and copy.returncode == 0
+    say(f"bench: {time.monotonic() - start:.0f} s")
+    return 0 if all_ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

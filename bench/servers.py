@@ -1,0 +1,141 @@
+"""The servers of one group: clusters of units, redis and memcached, on this host alone."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+PATIENCE_S = 120
+MIB = 1 << 20
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Servers:
+    """A context: what it started is gone after it. `peers` are the driver's --peer arguments."""
+
+    def __init__(self, build, group, wanted, unit_counts):
+        self.slabyard = os.path.join(build, "slabyard")
+        self.group, self.wanted, self.unit_counts = group, wanted, unit_counts
+        self.processes, self.run_dirs, self.peers, self.notes = [], [], [], []
+
+    def __enter__(self):
+        self.top = tempfile.mkdtemp(prefix="slabyard-bench-", dir="/tmp")
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def start(self):
+        for count in self.unit_counts:
+            self.start_units(count)
+        first = self.run_dirs[0]
+        if "memcpy" in self.wanted and len(self.unit_counts) == 1:
+            self.peers.append(f"memcpy,memcpy,{first}/unit-0.sock,0")
+        if not self.group.peers:
+            return
+        for name, start in (("redis", self.start_redis), ("memcached", self.start_memcached)):
+            if name not in self.wanted:
+                continue
+            if shutil.which(f"{name}-server") or shutil.which(name):
+                start(name, False)
+                start(f"{name}-tuned", True)
+            else:
+                self.notes.append(f"{name} is not installed")
+
+    def start_units(self, count):
+        run_dir = os.path.join(self.top, f"units-{count}")
+        slab = self.group.slab_bytes(count)
+        entries = max(65_536, self.group.rows * 6 * (5 if self.group.value_bytes == 0 else 1))
+        entries = min(max(entries // count, 65_536), 10_000_000)
+        subprocess.run(
+            [self.slabyard, "up", "-d", "--run-dir", run_dir, "--units", str(count),
+             "--slab-bytes", str(slab), "--max-entries", str(entries)],
+            check=True, stdout=subprocess.DEVNULL, timeout=600,
+        )  # fmt: skip
+        self.run_dirs.append(run_dir)
+        alone = len(self.unit_counts) == 1
+        self.peers.append(f"slabyard,{'slabyard' if alone else f'units-{count}'},{run_dir},0")
+
+    def launch(self, kind, name, address, tuned, words):
+        process = subprocess.Popen(
+            words, cwd=self.top, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.processes.append(process)
+        self.await_listening(name, address, process)
+        self.peers.append(f"{kind},{name},{address},{int(tuned)},{process.pid}")
+
+    def await_listening(self, name, address, process):
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end and process.poll() is None:
+            with contextlib.suppress(OSError):
+                if address.startswith("unix:"):
+                    with socket.socket(socket.AF_UNIX) as probe:
+                        probe.connect(address.removeprefix("unix:"))
+                else:
+                    host, port = address.split(":")
+                    socket.create_connection((host, int(port)), 1).close()
+                return
+            time.sleep(0.01)
+        raise RuntimeError(f"{name} does not start")
+
+    def start_redis(self, name, tuned):
+        words = ["redis-server", "--save", "", "--appendonly", "no", "--daemonize", "no",
+                 "--dir", self.top]  # fmt: skip
+        if tuned:
+            address = f"unix:{self.top}/{name}.sock"
+            words += ["--port", "0", "--unixsocket", f"{self.top}/{name}.sock",
+                      "--lazyfree-lazy-server-del", "yes", "--lazyfree-lazy-user-del", "yes",
+                      "--activerehashing", "no", "--jemalloc-bg-thread", "no",
+                      "--client-query-buffer-limit", "2gb", "--maxmemory", "0"]  # fmt: skip
+        else:
+            port = free_port()
+            address = f"127.0.0.1:{port}"
+            words += ["--bind", "127.0.0.1", "--port", str(port)]
+        self.launch("redis", name, address, tuned, words)
+
+    def start_memcached(self, name, tuned):
+        need = self.group.data_bytes() * 2 + self.group.rows * 128 + 512 * MIB
+        words = ["memcached", "-m", str(need // MIB), "-M"]
+        if self.group.row_bytes() > MIB // 2:
+            words += ["-I", f"{min(2 * self.group.row_bytes() // MIB + 1, 1023)}m"]
+        if os.geteuid() == 0:
+            words += ["-u", pwd.getpwuid(0).pw_name]
+        if tuned:
+            address = f"unix:{self.top}/{name}.sock"
+            words += ["-s", f"{self.top}/{name}.sock", "-t", "1", "-o",
+                      "no_lru_maintainer,no_lru_crawler,hashpower=18"]  # fmt: skip
+        else:
+            port = free_port()
+            address = f"127.0.0.1:{port}"
+            words += ["-l", "127.0.0.1", "-p", str(port), "-U", "0"]
+        self.launch("memcached", name, address, tuned, words)
+
+    def stop(self):
+        for process in self.processes:
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for run_dir in self.run_dirs:
+            subprocess.run([self.slabyard, "down", "--run-dir", run_dir],
+                           stdout=subprocess.DEVNULL, timeout=PATIENCE_S)  # fmt: skip
+        shutil.rmtree(self.top, ignore_errors=True)
