@@ -3,6 +3,7 @@
  * the slab, and once the unit answers properly again nothing is found missing. */
 #include "harness.h"
 
+#include <pthread.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
 
@@ -18,48 +19,70 @@ static struct cluster cluster;
 static sy_client *honest; /* it goes round the gate */
 static uint8_t data[BIG];
 
-/* What happens to the answers of unit 0; set while no call is under way. */
+/* What happens to the answers of unit 0. */
 static struct {
+	pthread_mutex_t lock;
 	enum sy_op op;           /* 0: nothing */
 	enum gate_says says;
 	void (*alter)(struct sy_reply *reply);
 	uint32_t times;          /* and then all pass */
 	uint32_t asked[16];      /* requests seen, by op, since the script was set */
-} script;
+} script = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static enum gate_says on_request(uint32_t unit_id, const struct sy_request *request,
                                  uint64_t age_ns)
 {
 	(void)age_ns;
-	if (unit_id == 0)
-		__atomic_add_fetch(&script.asked[request->op], 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&script.lock);
+	script.asked[request->op] += unit_id == 0;
+	pthread_mutex_unlock(&script.lock);
 	return GATE_PASS;
 }
 
 static enum gate_says on_reply(uint32_t unit_id, enum sy_op op, struct sy_reply *reply,
                                uint64_t age_ns)
 {
-	uint32_t times = __atomic_load_n(&script.times, __ATOMIC_ACQUIRE);
+	enum gate_says says = GATE_PASS;
 
 	(void)age_ns;
-	if (unit_id != 0 || times == 0 || op != script.op)
-		return GATE_PASS;
-	if (script.says != GATE_HOLD)
-		__atomic_store_n(&script.times, times - 1, __ATOMIC_RELEASE);
-	if (script.alter != NULL)
-		script.alter(reply);
-	return script.says;
+	pthread_mutex_lock(&script.lock);
+	if (unit_id == 0 && script.times > 0 && op == script.op) {
+		script.times--;
+		says = script.says;
+		if (script.alter != NULL)
+			script.alter(reply);
+	}
+	pthread_mutex_unlock(&script.lock);
+	return says;
 }
 
 static void play(enum sy_op op, enum gate_says says, void (*alter)(struct sy_reply *reply),
                  uint32_t times)
 {
-	__atomic_store_n(&script.times, 0, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&script.lock);
 	script.op = op;
 	script.says = says;
 	script.alter = alter;
+	script.times = times;
 	memset(script.asked, 0, sizeof script.asked);
-	__atomic_store_n(&script.times, times, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&script.lock);
+}
+
+/* How many more times, and how many requests of this kind came meanwhile. */
+static uint32_t times_left(void)
+{
+	pthread_mutex_lock(&script.lock);
+	uint32_t times = script.times;
+	pthread_mutex_unlock(&script.lock);
+	return times;
+}
+
+static uint32_t times_asked(enum sy_op op)
+{
+	pthread_mutex_lock(&script.lock);
+	uint32_t asked = script.asked[op];
+	pthread_mutex_unlock(&script.lock);
+	return asked;
 }
 
 static int start(void **state)
@@ -191,7 +214,7 @@ static void test_lost_answers(void **state)
 		expect_there(client, 2, 100);
 		assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, 0, &entries, &err), SY_OK);
 		assert_int_equal(entries, 1);
-		assert_int_equal(script.times, 0); /* it was lost indeed */
+		assert_int_equal(times_left(), 0); /* it was lost indeed */
 		sy_client_close(client);
 	}
 }
@@ -376,7 +399,7 @@ static void unknown_commit(enum gate_says says, void (*alter)(struct sy_reply *)
 	assert_int_equal(status, alter != NULL ? SY_E_TRANSFER_FAILED : SY_E_TIMEOUT);
 	assert_int_equal(err.index_count, 1);
 	assert_int_equal(index, 0);
-	assert_int_equal(script.asked[SY_OP_ALLOC], 1);
+	assert_int_equal(times_asked(SY_OP_ALLOC), 1);
 	/* Again without an answer: an error, and nothing is said of the blob. */
 	play(SY_OP_COMMIT, GATE_DROP, NULL, UINT32_MAX);
 	assert_int_equal(sy_store_commit(store, 0, made.blob.blob_id,

@@ -48,6 +48,15 @@ static void set(bool *flag, bool value)
 	__atomic_store_n(flag, value, __ATOMIC_RELEASE);
 }
 
+static void set_none(void)
+{
+	bool *const all[] = {&now.hold_alloc, &now.hold_resolve, &now.hold_found, &now.resolve_came,
+	                     &now.writing, &now.reader_done};
+
+	for (size_t i = 0; i < COUNT_OF(all); i++)
+		set(all[i], false);
+}
+
 static enum gate_says on_request(uint32_t unit_id, const struct sy_request *request,
                                  uint64_t age_ns)
 {
@@ -76,17 +85,38 @@ static enum gate_says on_reply(uint32_t unit_id, enum sy_op op, struct sy_reply 
 	return GATE_PASS;
 }
 
+/* How late a thread that only sleeps is woken on this host: its load is no fault of the library. */
+static uint64_t host_late_ns; /* the worst, atomic */
+static bool host_stop;        /* atomic */
+static pthread_t host_watcher;
+
+static void *watch_host(void *argument)
+{
+	(void)argument;
+	while (!is_set(&host_stop)) {
+		uint64_t start_ns = sy_clock_now_ns();
+
+		usleep(2000);
+		uint64_t late_ns = sy_clock_now_ns() - start_ns - 2 * MS_NS;
+		if (late_ns > __atomic_load_n(&host_late_ns, __ATOMIC_RELAXED))
+			__atomic_store_n(&host_late_ns, late_ns, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
 static int start(void **state)
 {
 	(void)state;
 	cluster_start(&cluster, UNITS, SLAB_BYTES, true);
 	gate_open(&cluster, &(struct gate_hooks){.request = on_request, .reply = on_reply});
-	return 0;
+	return pthread_create(&host_watcher, NULL, watch_host, NULL);
 }
 
 static int stop(void **state)
 {
 	(void)state;
+	set(&host_stop, true);
+	pthread_join(host_watcher, NULL);
 	gate_close();
 	cluster_stop(&cluster);
 	return 0;
@@ -176,10 +206,12 @@ static void back(struct watch *watch, uint64_t start_ns, uint64_t given_ns)
 
 static void expect_punctual(const struct watch *watch)
 {
-	print_message("%s: at most %llu us late\n", watch->what,
-	              (unsigned long long)watch->late_ns / 1000);
-	if (!SLOW)
-		assert_true(watch->late_ns < 100 * MS_NS);
+	uint64_t host_ns = __atomic_exchange_n(&host_late_ns, 0, __ATOMIC_RELAXED);
+
+	print_message("%s: at most %llu us late (a sleep of the host: %llu)\n", watch->what,
+	              (unsigned long long)watch->late_ns / 1000, (unsigned long long)host_ns / 1000);
+	if (!SLOW) /* a few threads of each side take part in a call */
+		assert_true(watch->late_ns < 100 * MS_NS + 4 * host_ns);
 }
 
 static sy_status get_row(sy_client *client, uint64_t row, uint64_t given_ns, int flags,
@@ -223,7 +255,7 @@ static void test_notices_for_the_dead_hold_up_nobody(void **state)
 	sy_error err = {0};
 
 	(void)state;
-	memset(&now, 0, sizeof now);
+	set_none();
 	put_row(client, 0);
 	put_row(client, 1);
 	assert_int_equal(get_row(client, 0, 5 * SECOND_NS, SY_GET_VIEW, &view, &err), SY_OK);
@@ -317,7 +349,7 @@ static void test_a_stopped_unit(void **state)
 	uint64_t row = 1;
 
 	(void)state;
-	memset(&now, 0, sizeof now);
+	set_none();
 	put_row(connected, 1);
 	kill(cluster.units[1], SIGSTOP);
 	call_at_once(connected, "connected to a stopped unit");
@@ -465,7 +497,7 @@ static void test_a_leader_that_stands_still(void **state)
 	void *status;
 
 	(void)state;
-	memset(&now, 0, sizeof now);
+	set_none();
 	put_row(client, 1);
 	put_row(client, 0);
 	sigaction(SIGUSR1, &action, NULL);
@@ -518,7 +550,7 @@ static void test_close_beside_calls(void **state)
 	sy_status status = SY_E_TIMEOUT;
 
 	(void)state;
-	memset(&now, 0, sizeof now);
+	set_none();
 	put_row(call.client, 0);
 	set(&now.hold_resolve, true);
 	assert_int_equal(pthread_create(&caller, NULL, get_slowly, &call), 0);
@@ -531,7 +563,7 @@ static void test_close_beside_calls(void **state)
 	pthread_join(caller, NULL);
 	pthread_join(closer, NULL);
 	assert_int_equal(call.status, SY_E_TIMEOUT);
-	memset(&now, 0, sizeof now);
+	set_none();
 }
 
 int main(int argc, char **argv)
