@@ -6,10 +6,6 @@
 
 #include <string.h>
 
-/* No operation of a command takes longer, so that a unit that stands still does not hold it for
- * ever. */
-static const uint64_t TIMEOUT_NS = 60000000000u;
-
 const char *sy_cluster_advice(const sy_error *err)
 {
 	switch (err->status) {
@@ -73,7 +69,7 @@ int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client)
 		return SY_EXIT_USAGE;
 	if (sy_cluster_is_running(cli) != SY_EXIT_DONE)
 		return SY_EXIT_FAILED;
-	const sy_client_options options = {.run_dir = cli->run_dir, .timeout_ns = TIMEOUT_NS};
+	const sy_client_options options = {.run_dir = cli->run_dir};
 	if (sy_client_open(&options, ret_client, &err) != SY_OK)
 		return sy_cluster_client_fail(cli, &err);
 	return SY_EXIT_DONE;

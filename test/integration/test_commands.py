@@ -6,7 +6,9 @@ import os
 import pty
 import random
 import re
+import resource
 import select
+import signal
 import struct
 import subprocess
 import unittest
@@ -421,6 +423,22 @@ class TestPutAndGet(CommandCase):
         out = self.command("get", "1", "f", "-o", "/dev/full", status=1)
         self.assertIn("cannot write /dev/full: No space left", out)
         self.assertEqual(sorted(os.listdir(self.top)), ["link", "out", "run"])
+
+    def test_output_that_gets_no_room(self):
+        self.run_with(b"x" * 100000, "put", "1", "f")
+        target = os.path.join(self.top, "out")
+
+        def bound_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+        done = subprocess.run(
+            [SLABYARD, "get", "1", "f", "-o", target, "--run-dir", self.run_dir],
+            capture_output=True, timeout=PATIENCE_S, preexec_fn=bound_files,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"cannot write {target}: File too large", done.stderr.decode())
+        self.assertEqual(os.listdir(self.top), ["run"])
 
     def test_text_and_tensors(self):
         self.run_with("é".encode(), "put", "1", "t", "--utf8")
