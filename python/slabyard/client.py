@@ -4,7 +4,8 @@ import os
 
 import numpy as np
 
-from slabyard import _core, columns
+from slabyard import _core
+from slabyard import columns as _columns
 from slabyard.errors import DataPlaneLostKeys
 
 RUN_DIR_VARIABLE = "SLABYARD_RUN_DIR"
@@ -54,7 +55,7 @@ class Client:
         """
         if values is None:
             keys, values = tuple(keys.keys()), keys.values()
-        values, codes = columns.value_specs(values)
+        values, codes = _columns.value_specs(values)
         self._core.put(keys, values, codes, self._allow_pickle, deadline)
 
     def get(self, keys, *, missing="raise", copy=True, arrays="numpy", deadline=None):
@@ -65,21 +66,21 @@ class Client:
         come from one state of that row. copy, arrays: as in get_columns.
         """
         _check_missing(missing)
-        lib = columns.library(arrays, copy)
+        lib = _columns.library(arrays, copy)
         keys = tuple(keys) if not isinstance(keys, str) else keys
         result = self._core.get(keys, 0 if copy else _VIEW, deadline)
         absent = result.absent()
         if absent and missing == "raise":
             raise DataPlaneLostKeys([keys[k] for _, k in absent], "no unit has them")
-        values = result.values(0, *columns.makers(lib, self._allow_pickle))
+        values = result.values(0, *_columns.makers(lib, self._allow_pickle))
         if missing == "raise":
             return values
         found = np.ones(len(keys), np.bool_)
         found[[k for _, k in absent]] = False
         return values, found
 
-    def put_columns(self, rows, columns_of, *, deadline=None):
-        """Puts a batch: columns_of maps fields to columns, each with one value for each of rows.
+    def put_columns(self, rows, columns, *, deadline=None):
+        """Puts a batch: columns maps fields to columns, each with one value for each of rows.
 
         rows: distinct numbers 0 .. 2^64 - 1, in any order. A column is
           an array of shape (rows, ...): numpy, torch or DLPack, any strides; (rows,) are scalars
@@ -89,7 +90,7 @@ class Client:
         Raises as put does; keys in errors are those of whole rows.
         """
         self._core.put_columns(
-            rows_of(rows), columns.column_specs(columns_of), self._allow_pickle, deadline
+            rows_of(rows), _columns.column_specs(columns), self._allow_pickle, deadline
         )
 
     def get_columns(self, rows, fields, *, missing="raise", copy=True, arrays="numpy", jagged=(),
@@ -109,30 +110,30 @@ class Client:
         arrays: "numpy", "torch", or "dlpack" (slabyard.Tensor, also for dtypes that numpy lacks).
         """
         _check_missing(missing)
-        lib = columns.library(arrays, copy)
+        lib = _columns.library(arrays, copy)
         fields = tuple(fields) if not isinstance(fields, str) else fields
         result = self._core.get_columns(rows_of(rows), fields, 0 if copy else _VIEW, deadline)
         count = result.row_count
         infos = [result.column(c) for c in range(len(fields))]
         if missing == "raise" and any(info[4] < count for info in infos):
             raise _lost(result, rows, fields)
-        makers_of = columns.makers(lib, self._allow_pickle)
+        makers_of = _columns.makers(lib, self._allow_pickle)
         if copy:
             total = sum(info[8] for info in infos)
             made = {
-                field: columns.take_column(
+                field: _columns.take_column(
                     result, c, count, lib, makers_of, field in jagged, total
                 )
                 for c, field in enumerate(fields)
             }
         else:
             made = {
-                field: columns.Views(result, c, count, makers_of) for c, field in enumerate(fields)
+                field: _columns.Views(result, c, count, makers_of) for c, field in enumerate(fields)
             }
         if missing == "raise":
             return made
         return made, {
-            field: columns.NumpyArrays.array(result.found(c)) for c, field in enumerate(fields)
+            field: _columns.NumpyArrays.array(result.found(c)) for c, field in enumerate(fields)
         }
 
     def clear(self, rows, fields=None, *, deadline=None):
@@ -181,7 +182,7 @@ class Client:
 
 def rows_of(rows):
     """Rows as C takes them: an integer array or a sequence of ints."""
-    tensor = columns.torch_tensor_type()
+    tensor = _columns.torch_tensor_type()
     if tensor is not None and isinstance(rows, tensor):
         return rows.detach().cpu().numpy()
     return rows

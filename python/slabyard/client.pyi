@@ -49,7 +49,7 @@ class Client:
         deadline: float | None = None,
     ) -> tuple[list[Any], np.ndarray]: ...
     def put_columns(
-        self, rows: _Rows, columns_of: Mapping[str, Any], *, deadline: float | None = None
+        self, rows: _Rows, columns: Mapping[str, Any], *, deadline: float | None = None
     ) -> None: ...
     @overload
     def get_columns(

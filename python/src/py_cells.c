@@ -126,8 +126,10 @@ static bool tensor_value(struct sypy_hold *hold, PyObject *object, int dtype, sy
 	return true;
 }
 
+enum { DTYPE_ITS_OWN = -1, DTYPE_NONE_OF_OURS = -2 };
+
 /* numpy does not export what the struct module has no letter for, such as bf16. */
-static int dtype_by_name(PyObject *object)
+static int dtype_by_name(PyObject *dtype)
 {
 	static const struct {
 		const char *numpy;
@@ -137,9 +139,8 @@ static int dtype_by_name(PyObject *object)
 		{"float8_e5m2", SY_DTYPE_F8_E5M2}, {"float8_e4m3fnuz", SY_DTYPE_F8_E4M3FNUZ},
 		{"float8_e5m2fnuz", SY_DTYPE_F8_E5M2FNUZ},
 	};
-	PyObject *dtype = PyObject_GetAttrString(object, "dtype");
-	PyObject *name = dtype == NULL ? NULL : PyObject_GetAttrString(dtype, "name");
-	int found = -1;
+	PyObject *name = PyObject_GetAttrString(dtype, "name");
+	int found = DTYPE_NONE_OF_OURS;
 
 	for (size_t i = 0; name != NULL && PyUnicode_Check(name) && i < sizeof list / sizeof list[0];
 	     i++) {
@@ -147,6 +148,26 @@ static int dtype_by_name(PyObject *object)
 			found = list[i].value;
 	}
 	Py_XDECREF(name);
+	return found;
+}
+
+/* What an array's or a numpy scalar's dtype says that its buffer does not: scalars of dates and
+ * texts are exported as plain bytes. The name is asked for last, since Python code makes it. */
+static int special_dtype(PyObject *object)
+{
+	PyObject *dtype = PyObject_GetAttrString(object, "dtype");
+	PyObject *kind = dtype == NULL ? NULL : PyObject_GetAttrString(dtype, "kind");
+	int found = DTYPE_ITS_OWN;
+
+	if (kind != NULL && PyUnicode_Check(kind) && PyUnicode_GET_LENGTH(kind) == 1) {
+		Py_UCS4 c = PyUnicode_READ_CHAR(kind, 0);
+
+		if (c == 'V')
+			found = dtype_by_name(dtype);
+		else if (c < 128 && strchr("biufc", (int)c) == NULL)
+			found = DTYPE_NONE_OF_OURS;
+	}
+	Py_XDECREF(kind);
 	Py_XDECREF(dtype);
 	PyErr_Clear();
 	return found;
@@ -169,8 +190,10 @@ static int try_tensor(struct sypy_hold *hold, PyObject *object, int dtype, sy_va
 	}
 	if (!PyObject_CheckBuffer(object))
 		return 0;
-	int named = dtype_by_name(object);
-	if (named >= 0) {
+	int named = special_dtype(object);
+	if (named == DTYPE_NONE_OF_OURS)
+		return 0;
+	if (named != DTYPE_ITS_OWN) {
 		const char *raw = sy_dtype_bytes((sy_dtype)named) == 1 ? "u1" : "u2";
 		PyObject *bits = PyObject_CallMethod(object, "view", "s", raw);
 		bool done = bits != NULL && tensor_value(hold, bits, named, ret_value);

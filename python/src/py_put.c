@@ -119,7 +119,7 @@ static bool dense(struct batch *batch, const struct column_spec *spec, sy_put_co
 		             view->ndim < 1 ? (Py_ssize_t)-1 : view->shape[0], batch->row_count);
 		return false;
 	}
-	if (view->ndim - 1 > SY_RANK_MAX || !set_shape(spec, view, view->ndim > 1 ? 2 : 1, column))
+	if (!set_shape(spec, view, view->ndim > 1 ? 2 : 1, column))
 		return false;
 	column->shape.rank = (uint32_t)view->ndim - 1;
 	if (view->len == 0)
