@@ -1,0 +1,154 @@
+/* What a process holds after many clients and many operations is what it held before. */
+#include "harness.h"
+
+#include <dirent.h>
+#include <slabyard/slabyard.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cluster.h"
+
+enum { UNITS = 2, SLAB_BYTES = 4 << 20, BIG = 20000 };
+
+/* Sanitizers keep freed memory for a while and are slow. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+#else
+enum { SANITIZED = 0 };
+#endif
+enum { CLIENTS = SANITIZED ? 50 : 1000, TURNS = SANITIZED ? 500 : 10000 };
+
+static struct cluster cluster;
+
+static int start(void **state)
+{
+	(void)state;
+	cluster_start(&cluster, UNITS, SLAB_BYTES, true);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	cluster_stop(&cluster);
+	return 0;
+}
+
+static size_t entries_of(const char *path)
+{
+	DIR *dir = opendir(path);
+	size_t count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir) != NULL)
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static size_t resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	unsigned long all, resident;
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%lu %lu", &all, &resident), 2);
+	fclose(file);
+	return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static sy_client *open_client(void)
+{
+	sy_client_options options = {.run_dir = cluster.run_dir, .timeout_ns = 10000000000u};
+	sy_client *client;
+	sy_error err = {0};
+
+	if (sy_client_open(&options, &client, &err) != SY_OK)
+		fail_msg("%s", err.message);
+	return client;
+}
+
+/* Both units, both ways to put, both ways to get. */
+static sy_result *use(sy_client *client)
+{
+	static uint8_t data[BIG];
+	sy_key keys[] = {{0, "x", 1}, {1, "x", 1}, {0, "small", 5}};
+	sy_value values[] = {{.data = data, .nbytes = BIG, .kind = SY_KIND_BYTES},
+	                     {.data = data, .nbytes = BIG, .kind = SY_KIND_BYTES},
+	                     {.data = data, .nbytes = 100, .kind = SY_KIND_BYTES}};
+	sy_result *copy, *view;
+	sy_error err = {0};
+
+	if (sy_client_put(client, keys, values, 2, 0, &err) != SY_OK ||
+	    sy_client_put(client, keys + 2, values + 2, 1, 0, &err) != SY_OK ||
+	    sy_client_get(client, keys, 3, SY_GET_COPY, 0, &copy, &err) != SY_OK ||
+	    sy_client_get(client, keys, 3, SY_GET_VIEW, 0, &view, &err) != SY_OK)
+		fail_msg("%s", err.message);
+	sy_result_free(copy);
+	return view;
+}
+
+static void one_client(void)
+{
+	sy_client *client = open_client();
+	sy_result *view = use(client);
+
+	sy_client_close(client);
+	sy_result_free(view);
+}
+
+static void test_many_clients(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 5; i++) /* what is made once and kept */
+		one_client();
+	size_t fds = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
+	size_t resident = resident_bytes();
+	for (int i = 0; i < CLIENTS; i++)
+		one_client();
+	assert_int_equal(entries_of("/proc/self/fd"), fds);
+	assert_int_equal(entries_of("/proc/self/task"), threads);
+	size_t now = resident_bytes();
+	print_message("%d clients: %zu KiB, then %zu\n", CLIENTS, resident / 1024, now / 1024);
+	if (!SANITIZED)
+		assert_true(now < resident + (2 << 20));
+}
+
+static void test_many_operations(void **state)
+{
+	sy_client *client = open_client();
+	uint64_t rows[] = {0, 1};
+	size_t resident = 0;
+
+	(void)state;
+	for (int i = 0; i < 2 * TURNS; i++) {
+		if (i == TURNS)
+			resident = resident_bytes();
+		sy_result_free(use(client));
+		if (i % 10 == 0)
+			assert_int_equal(sy_client_clear(client, rows, 2, NULL, 0, 0, NULL, NULL), SY_OK);
+	}
+	size_t now = resident_bytes();
+	print_message("%d operations: %zu KiB, then %zu\n", 4 * TURNS, resident / 1024, now / 1024);
+	if (!SANITIZED)
+		assert_true(now < resident + (1 << 20));
+	assert_int_equal(sy_client_clear(client, rows, 2, NULL, 0, 0, NULL, NULL), SY_OK);
+	sy_client_close(client);
+}
+
+int main(int argc, char **argv)
+{
+	cluster_main(argc, argv);
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_many_clients),
+		cmocka_unit_test(test_many_operations),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
