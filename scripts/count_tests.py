@@ -17,11 +17,13 @@ class Count:
     failed: int = 0
     skips: list = field(default_factory=list)  # (test, reason)
     note: str = ""
+    shown: list = field(default_factory=list)  # lines of output that say what failed
 
     def add(self, other):
         self.passed += other.passed
         self.failed += other.failed
         self.skips += other.skips
+        self.shown += other.shown
         self.note = "; ".join(note for note in (self.note, other.note) if note)
 
 

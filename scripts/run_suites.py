@@ -194,9 +194,11 @@ class Runner:
         status, output = execute(
             prefix + command, log, limit_s or suite.limit_s, self.environment(suite.build)
         )
-        return count_output(
-            output, status, Path(command[-1]).name if suite.kind == "each" else suite.name
-        )
+        name = Path(command[-1]).name if suite.kind == "each" else suite.name
+        count = count_output(output, status, name)
+        if count.failed:
+            count.shown = [f"of {name}:", *excerpt(output)]
+        return count
 
     def run_each(self, suite, log):
         files = sorted(f for pattern in suite.what for f in glob.glob(pattern, root_dir=ROOT))
@@ -264,6 +266,13 @@ class Runner:
 KINDS = {"run": Runner.run_command, "each": Runner.run_each, "meson": Runner.run_meson}
 
 
+def excerpt(text):
+    """What to show of a failing program's output: its end, of unittest what failed."""
+    lines = text.splitlines()
+    faults = [number for number, line in enumerate(lines) if line == "=" * 70]
+    return lines[faults[0] :][: 2 * TAIL_LINES] if faults else lines[-TAIL_LINES:]
+
+
 def report(name, count, seconds, log):
     word = "FAILED" if count.failed else "ok"
     counts = f"{count.passed:5} passed, {count.failed} failed {seconds:7.1f} s"
@@ -273,12 +282,12 @@ def report(name, count, seconds, log):
         flush=True,
     )
     if count.failed and log.exists():
-        lines = log.read_text(errors="replace").splitlines()
-        faults = [line for line in lines if COMPILE_FAULT.search(line)]
+        text = log.read_text(errors="replace")
+        faults = [line for line in text.splitlines() if COMPILE_FAULT.search(line)]
         if name.startswith("build-") and faults:
-            lines = faults[:TAIL_LINES]
+            count.shown = faults[:TAIL_LINES]
         print(f"  out of {log.relative_to(ROOT)}:")
-        for line in lines[-TAIL_LINES:]:
+        for line in count.shown or excerpt(text):
             print("  | " + line[:300])
         sys.stdout.flush()
 
