@@ -439,7 +439,9 @@ class TestHarm(ClusterCase):
     def test_up_again_after_a_killed_supervisor(self):
         self.up(2)
         before = self.reports()
-        os.kill(self.supervisor(), signal.SIGKILL)
+        supervisor = self.supervisor()
+        os.kill(supervisor, signal.SIGKILL)
+        self.await_end(supervisor)  # until then it holds its lock
         self.up(2)
         after = self.reports()
         self.assertEqual([unit["state"] for unit in after], ["active"] * 2)
