@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROWS = 512, STEPS = 4, UNITS = 3, ROWS_MAX = 10000000, STEPS_MAX = 1000000, WORKERS_MAX = 256 };
+enum { ROWS = 512, STEPS = 4, UNITS = 3 };
+enum { ROWS_MAX = 10000000, STEPS_MAX = 1000000, WORKERS_MAX = 256 };
 
 static const char details[] =
 	"In each step producers put the first columns of every group of rollouts; trainers read\n"
