@@ -1,0 +1,146 @@
+"""slabyard.local and the command: clusters that end when they should."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from support import PATIENCE_S, await_that
+
+import slabyard
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def unit_pids(run_dir):
+    return [unit["pid"] for unit in slabyard.Directory(run_dir=run_dir).units()]
+
+
+class Local(unittest.TestCase):
+    def test_starts_and_leaves_nothing(self):
+        with slabyard.local(units=3, slab_bytes=64 << 20) as cluster:
+            self.assertTrue(os.path.isdir(cluster.run_dir))
+            pids = unit_pids(cluster.run_dir)
+            self.assertEqual(len(pids), 3)
+            with cluster.client() as client:
+                client.put(["7@note"], ["hello"])
+                self.assertEqual(client.get(["7@note"]), ["hello"])
+        self.assertFalse(any(map(is_alive, pids)))
+        self.assertFalse(os.path.exists(cluster.run_dir))
+        cluster.close()
+
+    def test_a_run_directory_of_the_callers(self):
+        with tempfile.TemporaryDirectory() as top:
+            run_dir = pathlib.Path(top) / "run"
+            with slabyard.local(run_dir=run_dir, slab_bytes="64MiB") as cluster:
+                self.assertEqual(cluster.run_dir, str(run_dir))
+                with slabyard.Client(run_dir) as client:
+                    self.assertEqual(client.unit_count, 1)
+
+    def test_options(self):
+        with slabyard.local(slab_bytes="64MiB", options=["--help"]) as cluster:
+            self.assertIsInstance(cluster, slabyard.Cluster)
+
+    def test_what_is_wrong_is_said(self):
+        for options, text in (
+            ({"units": 0}, "units"),
+            ({"slab_bytes": "64 parsecs"}, "parsecs"),
+            ({"slab_bytes": "100TiB"}, ""),
+            ({"options": ["--nonsense"]}, "nonsense"),
+        ):
+            with self.assertRaises(RuntimeError) as caught:
+                slabyard.local(**{"slab_bytes": "64MiB"} | options)
+            self.assertIn(text, str(caught.exception))
+            self.assertNotIn("\n", str(caught.exception))
+
+    def child(self, ending):
+        source = (
+            "import os, signal, sys, slabyard\n"
+            "cluster = slabyard.local(units=1, slab_bytes='64MiB')\n"
+            "print(cluster.run_dir, flush=True)\n" + ending
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", source], stdout=subprocess.PIPE, text=True, stdin=subprocess.PIPE
+        )
+        run_dir = process.stdout.readline().strip()
+        return process, run_dir
+
+    def test_ends_with_its_process_however_that_goes(self):
+        for ending, signum in (
+            ("", None),
+            ("del cluster; sys.stdin.read()", None),
+            ("sys.exit(3)", None),
+            ("raise ValueError", None),
+            ("sys.stdin.read()", signal.SIGKILL),
+            ("sys.stdin.read()", signal.SIGINT),
+        ):
+            with self.subTest(f"{ending} {signum}"):
+                process, run_dir = self.child("sys.stderr = open(os.devnull, 'w')\n" + ending)
+                self.assertTrue(run_dir)
+                pids = []
+                if signum:
+                    pids = unit_pids(run_dir)
+                    process.send_signal(signum)
+                process.stdin.close()
+                process.wait(PATIENCE_S)
+                process.stdout.close()
+                await_that("the units ended", lambda: not any(map(is_alive, pids)))
+                await_that("the cluster ended",
+                           lambda: not os.path.exists(os.path.join(run_dir, "directory.ipc")))  # fmt: skip
+
+
+class Command(unittest.TestCase):
+    def run_python(self, *arguments):
+        return subprocess.run(
+            [sys.executable, *arguments], capture_output=True, text=True, timeout=PATIENCE_S
+        )
+
+    def test_module_is_the_command(self):
+        done = self.run_python("-m", "slabyard", "--help")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("status", done.stdout)
+        done = self.run_python("-m", "slabyard", "nonsense")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("nonsense", done.stderr)
+
+    def test_installed_script(self):
+        script = pathlib.Path(sys.executable).with_name("slabyard")
+        if not script.exists():
+            self.skipTest("the package is not installed in this environment")
+        done = subprocess.run([script, "--help"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0)
+
+
+class Examples(unittest.TestCase):
+    def test_they_run(self):
+        examples = sorted(EXAMPLES.glob("*.py"))
+        self.assertTrue(examples)
+        for example in examples:
+            with self.subTest(example.name):
+                done = subprocess.run(
+                    [sys.executable, example], capture_output=True, text=True, timeout=PATIENCE_S
+                )
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_docstrings(self):
+        import doctest
+
+        for module in (slabyard, slabyard.cluster):
+            failed, tried = doctest.testmod(module, verbose=False)
+            self.assertEqual(failed, 0)
+            self.assertGreater(tried, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
