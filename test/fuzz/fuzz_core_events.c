@@ -44,13 +44,13 @@ static void fill_put(struct fuzz_input *input, struct record *r)
 	struct sy_event_request *q = &r->event.request;
 	const struct actor *a = &run.actors[r->actor];
 	uint8_t how = fuzz_u8(input);
-	uint64_t until_ns = how >= 224 ? d->now_ns + (how - 224u) * (SEC / 8) : UINT64_MAX;
+	uint64_t until_ns = how >= 192 ? d->now_ns + how / 4 % 4 * (SEC / 2) : UINT64_MAX;
 	r->blob = q->op == SY_OP_COMMIT && how % 8 != 7 ? a->blob : fuzz_below(input, BLOBS);
 	const sy_index *index = &blobs[r->blob].index;
 	if (q->op == SY_OP_ALLOC) {
 		q->alloc.blob_id = index->blob_id;
 		q->alloc.entry_count = index->entry_count;
-		q->alloc.nbytes = index->blob_bytes + (how % 4 == 3 ? how * 64u : 0);
+		q->alloc.nbytes = index->blob_bytes + (how % 4 == 3 ? how * 61u : 0);
 		q->alloc.until_ns = until_ns;
 	} else if (q->op == SY_OP_COMMIT) {
 		q->commit.blob_id = index->blob_id;
@@ -325,12 +325,17 @@ static void settle_run(void)
 /* All clients go. Nothing of theirs is left, and a new one finds what they put. */
 static void end_run(void)
 {
+	uint64_t bytes = 0;
 	for (uint32_t i = 0; i + 1 < ACTORS; i++)
 		end_peer(SY_EVENT_PEER_GONE, run.actors[i].c.token, 0);
 	for (uint32_t i = 0; i < run.ended_count; i++)
 		end_peer(SY_EVENT_PEER_GONE, run.ended[i], 0);
 	settle_run();
 	struct sy_unit_stats s = stats(d);
+#define ADD(field, text) bytes += s.bytes.field;
+	SY_BYTES_LIST(ADD)
+#undef ADD
+	FUZZ_CHECK(bytes == SLAB_BYTES);
 	FUZZ_CHECK(s.sessions == 0 && s.pins == 0 && s.reservations == 0 && s.parked == 0);
 	FUZZ_CHECK(s.bytes.free + s.bytes.published + s.bytes.rounding == SLAB_BYTES);
 	for (uint32_t i = 1; i <= run.record_count; i++)

@@ -80,6 +80,7 @@ static inline void on_region(struct record *r, const struct sy_outcome *outcome)
 {
 	struct actor *a = &run.actors[r->actor];
 	uint64_t nbytes = r->event.request.alloc.nbytes;
+	FUZZ_CHECK(d->now_ns < r->event.request.alloc.until_ns);
 	FUZZ_CHECK(outcome->offset % SY_ENTRY_ALIGN_BYTES == 0 && outcome->offset <= SLAB_BYTES &&
 	           nbytes <= SLAB_BYTES - outcome->offset);
 	FUZZ_CHECK(model_is_free(&run.model, outcome->offset, nbytes));
@@ -100,9 +101,11 @@ static inline void on_put(const struct record *r, const struct sy_outcome *outco
 	const sy_index *index = &blobs[r->blob].index;
 	FUZZ_CHECK(outcome->answer == SY_ANSWER_PUBLISHED); /* there is no disk */
 	if (q->op == SY_OP_COMMIT && q->commit.index != NULL) {
+		FUZZ_CHECK(d->now_ns < q->commit.until_ns);
 		model_put(&run.model, space_of(r), index, grant_offset(q->commit.generation),
 		          q->commit.generation);
 	} else if (q->op == SY_OP_PUT_INLINE && r->is_stored) {
+		FUZZ_CHECK(d->now_ns < q->put_inline.until_ns);
 		uint32_t session = sy_session_find(d->core, q->id.session);
 		uint32_t blob = sy_blob_find(d->core, sy_session_at(d->core, session)->ns,
 		                             index->blob_id);
