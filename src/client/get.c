@@ -30,7 +30,8 @@ static size_t gather(const struct sy_lookup_part *part, const struct sy_items *i
 		    (uint8_t *)last->to + last->nbytes == to)
 			last->nbytes += item->nbytes;
 		else
-			ranges[count++] = (struct sy_range){.offset = offset, .nbytes = item->nbytes, .to = to};
+			ranges[count++] =
+				(struct sy_range){.offset = offset, .nbytes = item->nbytes, .to = to};
 	}
 	return count;
 }

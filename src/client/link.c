@@ -225,8 +225,8 @@ static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint6
 		return sy_fail(err, SY_E_PROTOCOL, __func__, "the socket of unit %u belongs to unit %u",
 		               info->unit_id, made->welcome.unit_id);
 	}
-	status = sy_shm_attach(slab_fd, made->welcome.slab_bytes, made->welcome.incarnation, deadline_ns,
-	                       &made->remote, err);
+	status = sy_shm_attach(slab_fd, made->welcome.slab_bytes, made->welcome.incarnation,
+	                       deadline_ns, &made->remote, err);
 	if (status == SY_OK) {
 		status = sy_control_client_open(hub->context, info->ipc_address, &made->control, err);
 		if (status != SY_OK)

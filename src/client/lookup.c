@@ -29,7 +29,8 @@ static sy_status cut(const struct sy_items *items, size_t first, uint32_t *seen,
 		if (keys <= SY_KEYS_PER_RESOLVE_MAX && name_bytes <= NAME_BYTES_MAX)
 			continue;
 		if (row_start == first)
-			return sy_fail(err, SY_E_INVALID, "get", "more keys of row %llu than one request holds",
+			return sy_fail(err, SY_E_INVALID, "get",
+			               "more keys of row %llu than one request holds",
 			               (unsigned long long)item->row);
 		last = row_start;
 		break;

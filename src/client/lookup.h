@@ -25,8 +25,9 @@ struct sy_lookup {
 /* Resolves the items of all sets; all keys of one row of a set travel in one request. Every
  * request is sent before any reply is waited for. On success every part holds an
  * answer, its pin (call.op.name, if call.op.reply says any key is pinned) and its slab
- * (call.remote), in which all that is pinned lies. On failure everything is unpinned and freed, and err->indexes name the keys of
- * the parts that failed: SY_E_LOST before SY_E_TIMEOUT before SY_E_TRANSFER_FAILED.
+ * (call.remote), in which all that is pinned lies. On failure everything is unpinned and freed,
+ * and err->indexes name the keys of the parts that failed: SY_E_LOST before SY_E_TIMEOUT before
+ * SY_E_TRANSFER_FAILED.
  * inline_max_bytes 0: every value is pinned. */
 sy_status sy_lookup_run(struct sy_hub *hub, const struct sy_items *sets, size_t set_count,
                         uint32_t inline_max_bytes, uint64_t deadline_ns,

@@ -84,8 +84,8 @@ static sy_status put_keys(sy_client *client, const sy_key *keys, const sy_value 
 	return status;
 }
 
-sy_status sy_client_put(sy_client *client, const sy_key *keys, const sy_value *values, size_t count,
-                        uint64_t deadline_ns, sy_error *err)
+sy_status sy_client_put(sy_client *client, const sy_key *keys, const sy_value *values,
+                        size_t count, uint64_t deadline_ns, sy_error *err)
 {
 	sy_status status = sy_hub_enter(client->hub, err);
 

@@ -244,7 +244,7 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* Enters the unit as the cluster's directory tells it into the gate's, under the gate's address. */
+/* Enters the unit, as the cluster's directory tells it, into the gate's under its address. */
 void gate_unit_new(uint32_t unit_id)
 {
 	uint64_t end_ns = sy_clock_now_ns() + 20000000000u;

@@ -133,8 +133,9 @@ static void get_some(struct worker *me, struct sy_prng *prng, sy_client *client,
 		sy_value a, b;
 		bool has_a = sy_result_value(result, i, &a), has_b = sy_result_value(result, i + 1, &b);
 
-		if (has_a != has_b || (has_a && (!is_whole(&a, keys[i].row) || !is_whole(&b, keys[i].row) ||
-		                                 memcmp(a.data, b.data, 16) != 0)))
+		if (has_a != has_b ||
+		    (has_a && (!is_whole(&a, keys[i].row) || !is_whole(&b, keys[i].row) ||
+		               memcmp(a.data, b.data, 16) != 0)))
 			note(me, "a row that nobody put so", &(sy_error){.message = ""});
 	}
 	if (flags == SY_GET_COPY) {

@@ -206,7 +206,8 @@ static void test_absent_and_mixed(void **state)
 
 	(void)state;
 	assert_int_equal(sy_client_put(client, keys, values, 3, 0, NULL), SY_OK);
-	assert_int_equal(sy_client_get_columns(client, rows, 3, fields, 2, 0, 0, &result, NULL), SY_OK);
+	assert_int_equal(sy_client_get_columns(client, rows, 3, fields, 2, 0, 0, &result, NULL),
+	                 SY_OK);
 	assert_true(sy_result_column(result, 0, &a) && sy_result_column(result, 1, &b));
 	assert_true(a.mixed);
 	assert_false(a.dense);
@@ -273,7 +274,8 @@ static void test_nothing(void **state)
 
 	(void)state;
 	assert_int_equal(sy_client_put_columns(client, NULL, 0, &column, 1, 0, NULL), SY_OK);
-	assert_int_equal(sy_client_get_columns(client, NULL, 0, fields, 1, 0, 0, &result, NULL), SY_OK);
+	assert_int_equal(sy_client_get_columns(client, NULL, 0, fields, 1, 0, 0, &result, NULL),
+	                 SY_OK);
 	assert_true(sy_result_column(result, 0, &got));
 	assert_int_equal(got.found_count, 0);
 	sy_result_free(result);
@@ -313,7 +315,8 @@ static void test_listed(void **state)
 	(void)state;
 	if (sy_client_put_columns(client, rows, 3, &column, 1, 0, &err) != SY_OK)
 		fail_msg("%s", err.message);
-	assert_int_equal(sy_client_get_columns(client, rows, 3, fields, 1, 0, 0, &result, NULL), SY_OK);
+	assert_int_equal(sy_client_get_columns(client, rows, 3, fields, 1, 0, 0, &result, NULL),
+	                 SY_OK);
 	assert_true(sy_result_column(result, 0, &got));
 	assert_true(got.mixed);
 	for (size_t k = 0; k < 3; k++) {

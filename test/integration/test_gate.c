@@ -60,7 +60,8 @@ static void must(sy_status status, const sy_error *err)
 static void put_four(enum mode how)
 {
 	static uint8_t data[BYTES];
-	sy_store_options options = {.directory = gate_directory(), .timeout_ns = 20000 * MILLISECOND_NS};
+	sy_store_options options = {.directory = gate_directory(),
+	                            .timeout_ns = 20000 * MILLISECOND_NS};
 	struct store_blob made[UNITS];
 	sy_store_blob blobs[UNITS];
 	sy_store *store;

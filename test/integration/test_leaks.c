@@ -82,7 +82,7 @@ static sy_result *use(sy_client *client)
 	sy_value values[] = {{.data = data, .nbytes = BIG, .kind = SY_KIND_BYTES},
 	                     {.data = data, .nbytes = BIG, .kind = SY_KIND_BYTES},
 	                     {.data = data, .nbytes = 100, .kind = SY_KIND_BYTES}};
-	sy_result *copy, *view;
+	sy_result *copy = NULL, *view = NULL;
 	sy_error err = {0};
 
 	if (sy_client_put(client, keys, values, 2, 0, &err) != SY_OK ||

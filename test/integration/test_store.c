@@ -73,7 +73,8 @@ static void test_put_resolve_read_release(void **state)
 	assert_int_equal(at[1].nbytes, BIG - 1);
 	assert_true(sy_resolved_incarnation(resolved, 0) != sy_resolved_incarnation(resolved, 1));
 
-	sy_read reads[] = {{0, at[0].slab_offset, BIG, got[0]}, {1, at[1].slab_offset, BIG - 1, got[1]}};
+	sy_read reads[] = {{0, at[0].slab_offset, BIG, got[0]},
+	                   {1, at[1].slab_offset, BIG - 1, got[1]}};
 	assert_int_equal(sy_store_read_entries(store, reads, 2, 0, &err), SY_OK);
 	assert_memory_equal(got[0], data, BIG);
 	assert_memory_equal(got[1], data + 1, BIG - 1);

@@ -85,7 +85,7 @@ static enum gate_says on_reply(uint32_t unit_id, enum sy_op op, struct sy_reply 
 	return GATE_PASS;
 }
 
-/* How late a thread that only sleeps is woken on this host: its load is no fault of the library. */
+/* How late a thread that only sleeps is woken on this host: its load is not the library's. */
 static uint64_t host_late_ns; /* the worst, atomic */
 static bool host_stop;        /* atomic */
 static pthread_t host_watcher;
