@@ -11,26 +11,45 @@ from slabyard import columns
 _AS_BITS = {
     name: bits
     for name, bits in (
-        ("bfloat16", torch.int16), ("float8_e4m3fn", torch.uint8), ("float8_e5m2", torch.uint8),
-        ("float8_e4m3fnuz", torch.uint8), ("float8_e5m2fnuz", torch.uint8),
+        ("bfloat16", torch.int16),
+        ("float8_e4m3fn", torch.uint8),
+        ("float8_e5m2", torch.uint8),
+        ("float8_e4m3fnuz", torch.uint8),
+        ("float8_e5m2fnuz", torch.uint8),
     )
     if hasattr(torch, name)
-}  # fmt: skip
+}
 _OURS = {
-    "bfloat16": "bf16", "float8_e4m3fn": "f8_e4m3fn", "float8_e5m2": "f8_e5m2",
-    "float8_e4m3fnuz": "f8_e4m3fnuz", "float8_e5m2fnuz": "f8_e5m2fnuz",
-}  # fmt: skip
-_BITS = {getattr(torch, name): (bits, columns.CODES[_OURS[name]]) for name, bits in _AS_BITS.items()}
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "f8_e4m3fn",
+    "float8_e5m2": "f8_e5m2",
+    "float8_e4m3fnuz": "f8_e4m3fnuz",
+    "float8_e5m2fnuz": "f8_e5m2fnuz",
+}
+_BITS = {
+    getattr(torch, name): (bits, columns.CODES[_OURS[name]]) for name, bits in _AS_BITS.items()
+}
 _TORCH = {
     ours: getattr(torch, name)
     for ours, name in {
-        "bool": "bool", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
-        "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "f16": "float16",
-        "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
+        "bool": "bool",
+        "u8": "uint8",
+        "u16": "uint16",
+        "u32": "uint32",
+        "u64": "uint64",
+        "i8": "int8",
+        "i16": "int16",
+        "i32": "int32",
+        "i64": "int64",
+        "f16": "float16",
+        "f32": "float32",
+        "f64": "float64",
+        "c64": "complex64",
+        "c128": "complex128",
         **{ours: name for name, ours in _OURS.items()},
     }.items()
     if hasattr(torch, name)
-}  # fmt: skip
+}
 
 
 def _plain(tensor):
@@ -41,7 +60,7 @@ def _plain(tensor):
 
 
 def bits(tensor):
-    """(array, code) of a dense tensor; ((values, offsets), code) or (list, code) of a nested one."""
+    """(array, code) of a dense tensor; ((values, offsets), code) or (list, code) of a nested."""
     if tensor.is_nested:
         return _nested_bits(tensor)
     tensor = _plain(tensor)

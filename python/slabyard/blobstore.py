@@ -82,7 +82,9 @@ def _describe(value, code):
     if isinstance(value, (bytes, bytearray, memoryview)):
         return (0, kinds["bytes"], 0, ()), np.frombuffer(value, np.uint8), len(value)
     if not isinstance(value, (np.ndarray, np.generic)):
-        raise TypeError(f"a value of a blob is an array, bytes or str, not {type(value).__name__}")
+        raise TypeError(
+            f"a value of a blob is an array, bytes or str, not {type(value).__name__}"
+        )
     array = np.asarray(value)
     array, own = columns.bits_of(array)
     if not isinstance(array, np.ndarray):
@@ -98,9 +100,21 @@ def _describe(value, code):
 
 
 _NAME_OF = {
-    "b1": "bool", "u1": "u8", "u2": "u16", "u4": "u32", "u8": "u64", "i1": "i8", "i2": "i16",
-    "i4": "i32", "i8": "i64", "f2": "f16", "f4": "f32", "f8": "f64", "c8": "c64", "c16": "c128",
-}  # fmt: skip
+    "b1": "bool",
+    "u1": "u8",
+    "u2": "u16",
+    "u4": "u32",
+    "u8": "u64",
+    "i1": "i8",
+    "i2": "i16",
+    "i4": "i32",
+    "i8": "i64",
+    "f2": "f16",
+    "f4": "f32",
+    "f8": "f64",
+    "c8": "c64",
+    "c16": "c128",
+}
 
 
 def encode_index(rows, columns_of, *, blob_id=None):
@@ -120,9 +134,7 @@ def encode_index(rows, columns_of, *, blob_id=None):
         for form, entries in sorted(forms.items()):
             parts.append((field, form, *map(list, zip(*entries))))
     blob_id = blob_id or _core.new_blob_id()
-    specs = [
-        (field, *form, extents, ordinals) for field, form, ordinals, extents, _ in parts
-    ]  # fmt: skip
+    specs = [(field, *form, extents, ordinals) for field, form, ordinals, extents, _ in parts]
     index, nbytes, n_entries, bases = _core.encode_index(
         blob_id, [int(rows[k]) for k in order], specs
     )
@@ -267,7 +279,7 @@ class UnitSlabStore:
         return e, not_published
 
     def _put_round(self, by_unit, deadline):
-        """One blob for each unit, all at once: {unit: blob}; returns the ids that were committed."""
+        """One blob for each unit, all at once: {unit: blob}; returns the committed ids."""
         blobs = list(by_unit.values())
         _, failed = self._put(blobs, deadline)
         return {blob[4] for blob in blobs} - set(failed)

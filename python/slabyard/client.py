@@ -31,12 +31,23 @@ class Client:
     DataPlaneFatal (the client is closed, or this is a forked child); its with block closes it.
     """
 
-    def __init__(self, run_dir=None, *, directory=None, namespace=None, timeout_s=None,
-                 control_timeout_s=None, ssd=False, allow_pickle=False):  # fmt: skip
+    def __init__(
+        self,
+        run_dir=None,
+        *,
+        directory=None,
+        namespace=None,
+        timeout_s=None,
+        control_timeout_s=None,
+        ssd=False,
+        allow_pickle=False,
+    ):
         if run_dir is None and directory is None:
             run_dir = os.environ.get(RUN_DIR_VARIABLE)
             if run_dir is None:
-                raise ValueError(f"name the run directory of the cluster, or set {RUN_DIR_VARIABLE}")
+                raise ValueError(
+                    f"name the run directory of the cluster, or set {RUN_DIR_VARIABLE}"
+                )
         if run_dir is not None:
             run_dir = os.fspath(run_dir)
         self._core = _core.Client(
@@ -93,8 +104,17 @@ class Client:
             rows_of(rows), _columns.column_specs(columns), self._allow_pickle, deadline
         )
 
-    def get_columns(self, rows, fields, *, missing="raise", copy=True, arrays="numpy", jagged=(),
-                    deadline=None):  # fmt: skip
+    def get_columns(
+        self,
+        rows,
+        fields,
+        *,
+        missing="raise",
+        copy=True,
+        arrays="numpy",
+        jagged=(),
+        deadline=None,
+    ):
         """A dict of columns by field, in the order of rows (any rows, also twice).
 
         A column of tensors is an array of shape (rows, ...) where all its rows have one shape,
@@ -128,7 +148,8 @@ class Client:
             }
         else:
             made = {
-                field: _columns.Views(result, c, count, makers_of) for c, field in enumerate(fields)
+                field: _columns.Views(result, c, count, makers_of)
+                for c, field in enumerate(fields)
             }
         if missing == "raise":
             return made
@@ -190,5 +211,7 @@ def rows_of(rows):
 
 def _lost(result, rows, fields):
     rows = list(rows_of(rows))
-    keys = [f"{int(rows[r])}@{fields[c]}" for c, r in sorted(result.absent(), key=lambda a: a[::-1])]
+    keys = [
+        f"{int(rows[r])}@{fields[c]}" for c, r in sorted(result.absent(), key=lambda a: a[::-1])
+    ]
     return DataPlaneLostKeys(keys, "no unit has them")

@@ -78,8 +78,17 @@ def local(units=1, *, slab_bytes="256MiB", run_dir=None, options=()):
     if run_dir is None:
         top = tempfile.mkdtemp(prefix="slabyard-")
         run_dir = os.path.join(top, "run")
-    words = [command_path(), "up", "--run-dir", os.fspath(run_dir), "--units", str(units),
-             "--slab-bytes", str(slab_bytes), *options]  # fmt: skip
+    words = [
+        command_path(),
+        "up",
+        "--run-dir",
+        os.fspath(run_dir),
+        "--units",
+        str(units),
+        "--slab-bytes",
+        str(slab_bytes),
+        *options,
+    ]
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
             ["/bin/sh", "-c", _KEEPER, "sh", *words],

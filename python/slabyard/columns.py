@@ -18,14 +18,28 @@ TENSOR = dict(_core.KINDS)["tensor"]
 
 # What numpy has under its own names; the others it has only with ml_dtypes.
 _NUMPY = {
-    "bool": np.bool_, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
-    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16,
-    "f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128,
-}  # fmt: skip
+    "bool": np.bool_,
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+    "u64": np.uint64,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "c64": np.complex64,
+    "c128": np.complex128,
+}
 _ML_DTYPES = {
-    "bf16": "bfloat16", "f8_e4m3fn": "float8_e4m3fn", "f8_e5m2": "float8_e5m2",
-    "f8_e4m3fnuz": "float8_e4m3fnuz", "f8_e5m2fnuz": "float8_e5m2fnuz",
-}  # fmt: skip
+    "bf16": "bfloat16",
+    "f8_e4m3fn": "float8_e4m3fn",
+    "f8_e5m2": "float8_e5m2",
+    "f8_e4m3fnuz": "float8_e4m3fnuz",
+    "f8_e5m2fnuz": "float8_e5m2fnuz",
+}
 _CODE_OF_ML = {ml: CODES[name] for name, ml in _ML_DTYPES.items()}
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
@@ -139,10 +153,12 @@ def _list_bits(values):
 
         return _torch.list_bits(values, types)
     foreign = tuple(
-        one for one in types
-        if hasattr(one, "__dlpack__") and not issubclass(one, (np.ndarray, np.generic))
+        one
+        for one in types
+        if hasattr(one, "__dlpack__")
+        and not issubclass(one, (np.ndarray, np.generic))
         and one is not _core.Tensor
-    )  # fmt: skip
+    )
     if foreign:
         return [from_dlpack(v) if isinstance(v, foreign) else v for v in values], -1
     return values, -1
@@ -203,7 +219,9 @@ def value_specs(values):
     """What _core.Client.put takes: a tuple of values and their codes, None if none has one."""
     tensor = torch_tensor_type()
     values = tuple(values)
-    if tensor is not None and any(map(lambda one: issubclass(one, tensor), set(map(type, values)))):
+    if tensor is not None and any(
+        map(lambda one: issubclass(one, tensor), set(map(type, values)))
+    ):
         from slabyard import _torch
 
         values, code = _torch.list_bits(list(values), set(map(type, values)))

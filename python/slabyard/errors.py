@@ -63,7 +63,7 @@ class _Keyed:
     """What the keys of a failure say of rows and fields."""
 
     def global_indexes(self):
-        """The rows of the keys, each once, as first seen; a key whose head is no number has none."""
+        """The rows of the keys, each once, as first seen; a head that is no number gives none."""
         heads = (key.partition("@")[0] for key in self.keys)
         return list(dict.fromkeys(int(h) for h in heads if h.isascii() and h.isdigit()))
 

@@ -230,8 +230,8 @@ static bool pickled(struct sypy_hold *hold, PyObject *object, sy_value *ret_valu
 	if (hold->dumps == NULL) {
 		PyErr_Format(PyExc_TypeError,
 		             "a value of type %.100s (or what it holds) cannot be kept exactly without "
-		             "pickle: put str, bytes, arrays, None, bool, int, float, or lists and dicts of "
-		             "these, or allow_pickle=True",
+		             "pickle: put str, bytes, arrays, None, bool, int, float, or lists and dicts "
+		             "of these, or allow_pickle=True",
 		             Py_TYPE(object)->tp_name);
 		return false;
 	}

@@ -149,15 +149,17 @@ static bool take_offsets(struct batch *batch, const struct column_spec *spec, Py
 	if (offsets == NULL)
 		return false;
 	if (count != batch->row_count + 1)
-		PyErr_Format(PyExc_ValueError, "column %R has %zu offsets for %zu rows: one more than rows",
-		             spec->field, count, batch->row_count);
+		PyErr_Format(PyExc_ValueError,
+		             "column %R has %zu offsets for %zu rows: one more than rows", spec->field,
+		             count, batch->row_count);
 	else
 		bytes = sypy_arena_take(&batch->hold.arena, count * sizeof *bytes);
 	for (size_t i = 0; bytes != NULL && i < count; i++) {
 		bytes[i] = offsets[i] * unit_bytes;
 		if (offsets[i] <= lead && (i == 0 || offsets[i] >= offsets[i - 1]))
 			continue;
-		PyErr_Format(PyExc_ValueError, "column %R: offset %zu runs backwards or past the %llu values",
+		PyErr_Format(PyExc_ValueError,
+		             "column %R: offset %zu runs backwards or past the %llu values",
 		             spec->field, i, (unsigned long long)lead);
 		bytes = NULL;
 	}

@@ -192,13 +192,14 @@ static bool blobs_from(PyObject *list, struct blobs *ret_blobs)
 /* The ids that the error names, or all. */
 static PyObject *failed_ids(const sy_error *err, PyObject *list)
 {
-	size_t count = err->index_count < err->index_capacity ? err->index_count : err->index_capacity;
+	size_t named = err->index_count < err->index_capacity ? err->index_count : err->index_capacity;
+	size_t all = (size_t)PyList_GET_SIZE(list);
 	PyObject *ids = PyList_New(0);
 
-	for (size_t i = 0; ids != NULL && i < (count > 0 ? count : (size_t)PyList_GET_SIZE(list)); i++) {
-		size_t at = count > 0 ? err->indexes[i] : i;
+	for (size_t i = 0; ids != NULL && i < (named > 0 ? named : all); i++) {
+		size_t at = named > 0 ? err->indexes[i] : i;
 
-		if (at < (size_t)PyList_GET_SIZE(list) &&
+		if (at < all &&
 		    PyList_Append(ids, PyTuple_GET_ITEM(PyList_GET_ITEM(list, (Py_ssize_t)at), 4)) != 0)
 			Py_CLEAR(ids);
 	}

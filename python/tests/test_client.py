@@ -13,15 +13,60 @@ import slabyard
 from slabyard.errors import DataPlaneFatal, DataPlaneLostKeys, DataPlaneTimeout, UnitFull
 
 OBJECTS = [
-    None, True, False, 0, 1, -1, 127, 128, -32, -33, -128, -129, 255, 256, 2**16 - 1, 2**16,
-    -(2**15), -(2**15) - 1, 2**31, 2**32 - 1, 2**32, -(2**31) - 1, 2**63 - 1, -(2**63), 2**63,
-    2**64 - 1, 0.0, -0.0, 1.5, math.inf, -math.inf, 5e-324, [], {}, [None], [[]], {"a": {}},
-    {"a": [1, 2.0, "x", b"y", None, {"b": True}]}, {1: "one", None: 2, b"k": 3, 1.5: 4},
-    ["x" * 31, "x" * 32, "x" * 255, "x" * 256, "x" * 65536], [b"y" * 255, b"y" * 256, b"y" * 65536],
-    list(range(15)), list(range(16)), list(range(65536)), {str(i): i for i in range(16)},
-    {str(i): i for i in range(65536)}, [["deep"] * 3] * 3, "text alone is utf8", "", b"", b"\0",
-    "ü€😀", "nul \0 inside",
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    127,
+    128,
+    -32,
+    -33,
+    -128,
+    -129,
+    255,
+    256,
+    2**16 - 1,
+    2**16,
+    -(2**15),
+    -(2**15) - 1,
+    2**31,
+    2**32 - 1,
+    2**32,
+    -(2**31) - 1,
+    2**63 - 1,
+    -(2**63),
+    2**63,
+    2**64 - 1,
+    0.0,
+    -0.0,
+    1.5,
+    math.inf,
+    -math.inf,
+    5e-324,
+    [],
+    {},
+    [None],
+    [[]],
+    {"a": {}},
+    {"a": [1, 2.0, "x", b"y", None, {"b": True}]},
+    {1: "one", None: 2, b"k": 3, 1.5: 4},
+    ["x" * 31, "x" * 32, "x" * 255, "x" * 256, "x" * 65536],
+    [b"y" * 255, b"y" * 256, b"y" * 65536],
+    list(range(15)),
+    list(range(16)),
+    list(range(65536)),
+    {str(i): i for i in range(16)},
+    {str(i): i for i in range(65536)},
+    [["deep"] * 3] * 3,
+    "text alone is utf8",
+    "",
+    b"",
+    b"\0",
+    "ü€😀",
+    "nul \0 inside",
+]
 
 
 class Keys(ClusterCase):
@@ -151,9 +196,20 @@ class Keys(ClusterCase):
         own = []
         own.append(own)
         for value in (
-            (1, 2), {1, 2}, 2**64, -(2**63) - 1, object(), [(1,)], {"a": 1j}, own,
-            {(1, 2): 3}, "\ud800", ["\ud800"], np.array([1, None]), np.datetime64("2020"),
-        ):  # fmt: skip
+            (1, 2),
+            {1, 2},
+            2**64,
+            -(2**63) - 1,
+            object(),
+            [(1,)],
+            {"a": 1j},
+            own,
+            {(1, 2): 3},
+            "\ud800",
+            ["\ud800"],
+            np.array([1, None]),
+            np.datetime64("2020"),
+        ):
             with self.subTest(repr(value)), self.assertRaisesRegex(TypeError, "allow_pickle"):
                 self.put_get(value)
 
@@ -182,11 +238,23 @@ class Keys(ClusterCase):
     def test_what_the_command_loaded(self):
         import subprocess
 
-        line = {"s": "x", "i": 3, "f": 1.5, "b": True, "n": None, "li": [1, 2], "e": [], "m": [1, "a"]}
+        line = {
+            "s": "x",
+            "i": 3,
+            "f": 1.5,
+            "b": True,
+            "n": None,
+            "li": [1, 2],
+            "e": [],
+            "m": [1, "a"],
+        }
         subprocess.run(
             [slabyard.cluster.command_path(), "load", "-", "--run-dir", self.cluster.run_dir],
-            input=json.dumps(line), text=True, check=True, capture_output=True,
-        )  # fmt: skip
+            input=json.dumps(line),
+            text=True,
+            check=True,
+            capture_output=True,
+        )
         with self.cluster.client() as client:
             got = client.get([f"0@{field}" for field in line])
             plain = [v.tolist() if isinstance(v, np.ndarray) else v for v in got]
@@ -221,7 +289,10 @@ class Opening(unittest.TestCase):
         import os
         from unittest import mock
 
-        with mock.patch.dict(os.environ, clear=True), self.assertRaisesRegex(ValueError, "SLABYARD"):
+        with (
+            mock.patch.dict(os.environ, clear=True),
+            self.assertRaisesRegex(ValueError, "SLABYARD"),
+        ):
             slabyard.Client()
 
     def test_no_such_directory(self):
@@ -244,10 +315,15 @@ class Closing(ClusterCase):
         client.close()
         client.close()
         self.assertTrue(client.closed)
-        for call in (lambda: client.get(["1@a"]), lambda: client.put(["1@a"], [1]),
-                     lambda: client.clear([1]), client.reports, lambda: client.unit_count,
-                     lambda: client.put_columns([1], {"a": [1]}),
-                     lambda: client.get_columns([1], ["a"])):  # fmt: skip
+        for call in (
+            lambda: client.get(["1@a"]),
+            lambda: client.put(["1@a"], [1]),
+            lambda: client.clear([1]),
+            client.reports,
+            lambda: client.unit_count,
+            lambda: client.put_columns([1], {"a": [1]}),
+            lambda: client.get_columns([1], ["a"]),
+        ):
             with self.assertRaises(DataPlaneFatal):
                 call()
 

@@ -71,7 +71,10 @@ class Local(unittest.TestCase):
             "print(cluster.run_dir, flush=True)\n" + ending
         )
         process = subprocess.Popen(
-            [sys.executable, "-c", source], stdout=subprocess.PIPE, text=True, stdin=subprocess.PIPE
+            [sys.executable, "-c", source],
+            stdout=subprocess.PIPE,
+            text=True,
+            stdin=subprocess.PIPE,
         )
         run_dir = process.stdout.readline().strip()
         return process, run_dir
@@ -96,8 +99,10 @@ class Local(unittest.TestCase):
                 process.wait(PATIENCE_S)
                 process.stdout.close()
                 await_that("the units ended", lambda: not any(map(is_alive, pids)))
-                await_that("the cluster ended",
-                           lambda: not os.path.exists(os.path.join(run_dir, "directory.ipc")))  # fmt: skip
+                await_that(
+                    "the cluster ended",
+                    lambda: not os.path.exists(os.path.join(run_dir, "directory.ipc")),
+                )
 
 
 class Command(unittest.TestCase):

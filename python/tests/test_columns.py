@@ -84,9 +84,17 @@ class Columns(ClusterCase):
 
     def test_strides(self):
         base = np.arange(4 * 6 * 5).reshape(4, 6, 5)
-        for values in (base[::-1], base[:, ::2], base[:, :, 1:3], base[::2].repeat(2, 0)[::2],
-                       np.asfortranarray(base), base.T[:4].copy().T[:4], base.swapaxes(1, 2),
-                       np.broadcast_to(np.arange(5), (4, 5)), base[:, 0, 0]):  # fmt: skip
+        for values in (
+            base[::-1],
+            base[:, ::2],
+            base[:, :, 1:3],
+            base[::2].repeat(2, 0)[::2],
+            np.asfortranarray(base),
+            base.T[:4].copy().T[:4],
+            base.swapaxes(1, 2),
+            np.broadcast_to(np.arange(5), (4, 5)),
+            base[:, 0, 0],
+        ):
             rows = list(range(len(values)))
             self.check(np.ascontiguousarray(values), self.round_trip(rows, {"x": values})["x"])
 
@@ -94,8 +102,12 @@ class Columns(ClusterCase):
         values, offsets = np.arange(10.0), [0, 0, 4, 4, 9, 10]
         rows = [1, 2, 3, 4, 5]
         listed = [values[a:b] for a, b in zip(offsets, offsets[1:])]
-        for column in ((values, offsets), (values, np.array(offsets, np.int32)),
-                       Jagged(values, np.array(offsets)), listed):  # fmt: skip
+        for column in (
+            (values, offsets),
+            (values, np.array(offsets, np.int32)),
+            Jagged(values, np.array(offsets)),
+            listed,
+        ):
             got = self.round_trip(rows, {"x": column})["x"]
             self.assertEqual(got.offsets.tolist(), offsets)
             self.assertEqual(got.values.tolist(), values.tolist())
@@ -123,8 +135,14 @@ class Columns(ClusterCase):
 
     def test_lists(self):
         rows = [5, 6, 7]
-        for column in (["a", "", "ü"], [b"", b"x", b"\0"], [{"a": 1}, {"b": [2]}, {}], [1, 2.5, None],
-                       [True, False, None], [[1, 2], [], [3]]):  # fmt: skip
+        for column in (
+            ["a", "", "ü"],
+            [b"", b"x", b"\0"],
+            [{"a": 1}, {"b": [2]}, {}],
+            [1, 2.5, None],
+            [True, False, None],
+            [[1, 2], [], [3]],
+        ):
             got = self.round_trip(rows, {"x": column})["x"]
             self.assertEqual(got, column)
             self.assertEqual([type(v) for v in got], [type(v) for v in column])
@@ -142,7 +160,9 @@ class Columns(ClusterCase):
     def test_text_arrays(self):
         rows = [1, 2]
         self.assertEqual(self.round_trip(rows, {"x": np.array(["a", "bc"])})["x"], ["a", "bc"])
-        self.assertEqual(self.round_trip(rows, {"x": np.array([b"a", b"bc"])})["x"], [b"a", b"bc"])
+        self.assertEqual(
+            self.round_trip(rows, {"x": np.array([b"a", b"bc"])})["x"], [b"a", b"bc"]
+        )
         objects = np.array([{"a": 1}, None], dtype=object)
         self.assertEqual(self.round_trip(rows, {"x": objects})["x"], [{"a": 1}, None])
 
@@ -270,7 +290,7 @@ class Columns(ClusterCase):
             (lambda: put(np.zeros((1, 1), int), {"x": ["a"]}), TypeError, "one dimension"),
             (lambda: get([1], "x"), TypeError, "not one str"),
             (lambda: get([1], ["x"], missing=None), ValueError, "mask"),
-        ):  # fmt: skip
+        ):
             with self.assertRaises(error) as caught:
                 call()
             if text:
@@ -293,8 +313,14 @@ class Columns(ClusterCase):
 
         values = np.arange(12, dtype=np.float32).reshape(3, 4)
         for old in (False, True):
-            got = self.round_trip([1, 2, 3], {"x": Foreign(values, old), "y": Foreign(values[:, ::2]),
-                                              "z": [Foreign(row) for row in values]})  # fmt: skip
+            got = self.round_trip(
+                [1, 2, 3],
+                {
+                    "x": Foreign(values, old),
+                    "y": Foreign(values[:, ::2]),
+                    "z": [Foreign(row) for row in values],
+                },
+            )
             self.check(values, got["x"])
             self.check(np.ascontiguousarray(values[:, ::2]), got["y"])
             self.check(values, got["z"])
@@ -304,7 +330,12 @@ class Columns(ClusterCase):
         self.check(values, np.from_dlpack(out))
         back = self.round_trip([1, 2, 3], {"again": out})["again"]
         self.check(values, back)
-        self.check(values, np.from_dlpack(self.client.get(["1@x"], arrays="dlpack")[0])[None] + values - values[0])
+        self.check(
+            values,
+            np.from_dlpack(self.client.get(["1@x"], arrays="dlpack")[0])[None]
+            + values
+            - values[0],
+        )
         for _ in range(1000):
             out.__dlpack__()  # a capsule that nobody takes lets go of all
 
@@ -320,7 +351,9 @@ class Columns(ClusterCase):
 
     def test_dtypes_that_numpy_lacks(self):
         bits = np.array([0x3F80, 0xC000], np.uint16)
-        self.client._core.put_columns([1, 2], [("x", bits, slabyard.columns.CODES["bf16"])], False, None)
+        self.client._core.put_columns(
+            [1, 2], [("x", bits, slabyard.columns.CODES["bf16"])], False, None
+        )
         out = self.client.get_columns([1, 2], ["x"], arrays="dlpack")["x"]
         self.assertEqual((out.dtype, bytes(out)), ("bf16", bits.tobytes()))
         try:
@@ -359,11 +392,13 @@ class NoStepPerRow(ClusterCase):
             fields = to_get or list(columns)
             self.client.put_columns(rows, columns)  # whatever is imported or cached at first
             self.client.get_columns(rows, fields, **options)
-            found.append((
-                self.calls(lambda: self.client.put_columns(rows, columns)),
-                self.calls(lambda: self.client.get_columns(rows, fields, **options)),
-                self.calls(lambda: self.client.clear(rows)),
-            ))  # fmt: skip
+            found.append(
+                (
+                    self.calls(lambda: self.client.put_columns(rows, columns)),
+                    self.calls(lambda: self.client.get_columns(rows, fields, **options)),
+                    self.calls(lambda: self.client.clear(rows)),
+                )
+            )
         self.assertEqual(found[0], found[1])
         self.assertGreater(min(found[0]), 0)
 
@@ -374,25 +409,28 @@ class NoStepPerRow(ClusterCase):
         self.counts(lambda n: batch(np.random.default_rng(2), n), copy=False)
 
     def test_lists(self):
-        self.counts(lambda n: {
-            "arrays": [np.arange(i % 7) for i in range(n)],
-            "text": [str(i) for i in range(n)],
-            "bytes": [bytes(i % 5) for i in range(n)],
-            "objects": [{"a": [i, None, 1.5]} for i in range(n)],
-        })  # fmt: skip
+        self.counts(
+            lambda n: {
+                "arrays": [np.arange(i % 7) for i in range(n)],
+                "text": [str(i) for i in range(n)],
+                "bytes": [bytes(i % 5) for i in range(n)],
+                "objects": [{"a": [i, None, 1.5]} for i in range(n)],
+            }
+        )
 
     def test_masks(self):
         self.counts(
-            lambda n: {"a": np.arange(n)}, to_get=["a", "nothing"], missing="mask", arrays="numpy"
+            lambda n: {"a": np.arange(n)},
+            to_get=["a", "nothing"],
+            missing="mask",
+            arrays="numpy",
         )
 
     def test_rows_as_a_list(self):
         found = []
         for n in (512, 5120):
             rows = list(range(n))
-            found.append(
-                self.calls(lambda: self.client.put_columns(rows, {"a": np.arange(n)}))
-            )
+            found.append(self.calls(lambda: self.client.put_columns(rows, {"a": np.arange(n)})))
         self.assertEqual(found[0], found[1])
 
 
@@ -400,7 +438,9 @@ class Random(ClusterCase):
     """Batches of random forms against what numpy says."""
 
     def test_random(self):
-        seed = int(os.environ.get("SLABYARD_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
+        seed = int(os.environ.get("SLABYARD_SEED", "0")) or int.from_bytes(
+            os.urandom(4), "little"
+        )
         rng = np.random.default_rng(seed)
         with self.subTest(seed=seed):
             for _ in range(60):

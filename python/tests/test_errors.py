@@ -41,8 +41,10 @@ def made():
 
 class Contract(unittest.TestCase):
     def test_names(self):
-        self.assertEqual(set(errors.__all__) - {"LostBlobs"}, set(SIGNATURES) - {
-            "LostBlobs", "TransferFailed"})  # fmt: skip
+        self.assertEqual(
+            set(errors.__all__) - {"LostBlobs"},
+            set(SIGNATURES) - {"LostBlobs", "TransferFailed"},
+        )
         self.assertIs(blobstore.LostBlobs, errors.LostBlobs)
         self.assertEqual(blobstore.TransferFailed.__module__, "slabyard.blobstore")
 
@@ -85,8 +87,9 @@ class Values(unittest.TestCase):
         self.assertEqual((busy.msg, busy.reason), ("busy", "starting"))
         self.assertEqual((cut.msg, cut.in_flight), ("cut", True))
         self.assertEqual((blobs.blob_ids, blobs.reason), (["0" * 32], "gone"))
-        self.assertEqual((again.blob_ids, again.reason, again.in_flight),
-                         (["0" * 32], "again", True))  # fmt: skip
+        self.assertEqual(
+            (again.blob_ids, again.reason, again.in_flight), (["0" * 32], "again", True)
+        )
 
     def test_text(self):
         texts = [str(e) for e in made()]

@@ -61,7 +61,9 @@ class Threads(ClusterCase):
                     self.client.put_columns(rows, {"x": values, "t": [str(turn)] * 20})
                     got = self.client.get_columns(rows, ["x", "t"], copy=bool(turn % 2))
                     for row in range(20):
-                        if not np.array_equal(got["x"][row], values[row]) or got["t"][row] != str(turn):
+                        if not np.array_equal(got["x"][row], values[row]) or got["t"][
+                            row
+                        ] != str(turn):
                             faults.append((k, turn))
                     if turn % 5 == 4:
                         self.client.clear(rows)
@@ -130,8 +132,12 @@ class Signals(ClusterCase):
 
     def test_ctrl_c_ends_a_wait(self):
         self.client.put(["0@a"], ["before"])
-        store = UnitSlabStore(slabyard.Endpoint(), slabyard.Directory(run_dir=self.cluster.run_dir),
-                              namespace=self.id(), timeout_s=20)  # fmt: skip
+        store = UnitSlabStore(
+            slabyard.Endpoint(),
+            slabyard.Directory(run_dir=self.cluster.run_dir),
+            namespace=self.id(),
+            timeout_s=20,
+        )
         with self.stopped(0):
             self.interrupt(lambda: self.client.get(["0@a"]))
             self.interrupt(lambda: self.client.put(["0@b"], ["x"]))
@@ -146,14 +152,19 @@ class Signals(ClusterCase):
         store.close()
 
     def test_ctrl_c_ends_opening(self):
-        self.interrupt(lambda: slabyard.Client(directory="ipc:///tmp/slabyard-nobody", timeout_s=20))
+        self.interrupt(
+            lambda: slabyard.Client(directory="ipc:///tmp/slabyard-nobody", timeout_s=20)
+        )
 
     def test_a_handler_that_raises_nothing_does_not_disturb(self):
         came = []
         old = signal.signal(signal.SIGUSR1, lambda *_: came.append(1))
         self.addCleanup(signal.signal, signal.SIGUSR1, old)
-        thread = threading.Thread(target=lambda: [
-            (time.sleep(0.01), os.kill(os.getpid(), signal.SIGUSR1)) for _ in range(20)])  # fmt: skip
+        thread = threading.Thread(
+            target=lambda: [
+                (time.sleep(0.01), os.kill(os.getpid(), signal.SIGUSR1)) for _ in range(20)
+            ]
+        )
         thread.start()
         for turn in range(100):
             self.client.put(["0@a"], [turn])
@@ -184,8 +195,12 @@ class Forks(ClusterCase):
     def test_a_child_is_refused_and_may_open_its_own(self):
         self.client.put(["0@a"], ["parent"])
         views = self.client.get_columns([0], ["a"], copy=False)
-        store = UnitSlabStore(slabyard.Endpoint(), slabyard.Directory(run_dir=self.cluster.run_dir),
-                              namespace=self.id(), timeout_s=20)  # fmt: skip
+        store = UnitSlabStore(
+            slabyard.Endpoint(),
+            slabyard.Directory(run_dir=self.cluster.run_dir),
+            namespace=self.id(),
+            timeout_s=20,
+        )
         resolved = store.resolve_keys({0: ["0@a"]}, None)
 
         def child():
@@ -221,7 +236,9 @@ class Forks(ClusterCase):
         run_dir, namespace = self.cluster.run_dir, self.id()
         for method in ("fork", "spawn"):
             context = multiprocessing.get_context(method)
-            process = context.Process(target=_put_in_a_process, args=(run_dir, namespace, method))
+            process = context.Process(
+                target=_put_in_a_process, args=(run_dir, namespace, method)
+            )
             process.start()
             process.join(PATIENCE_S)
             self.assertEqual(process.exitcode, 0)
@@ -258,15 +275,17 @@ class Ends(ClusterCase):
             one = views["x"][0]
             result = client.get_columns([1], ["x"])
             store = slabyard.blobstore.UnitSlabStore(
-                slabyard.Endpoint(), client and slabyard.Directory(run_dir={self.cluster.run_dir!r}),
+                slabyard.Endpoint(), slabyard.Directory(run_dir={self.cluster.run_dir!r}),
                 namespace="x", timeout_s=5)
             pins = store.resolve_keys({{1: ["1@x"]}}, None)
             print("end")
             """
         done = subprocess.run(
             [sys.executable, "-c", "import slabyard.blobstore\n" + textwrap.dedent(source)],
-            capture_output=True, text=True, timeout=PATIENCE_S,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "end\n", ""))
 
     def test_no_object_is_left(self):
@@ -274,16 +293,21 @@ class Ends(ClusterCase):
         rows = np.arange(10)
 
         def turn():
-            self.client.put_columns(rows, {"x": np.zeros((10, 5)), "l": [[1]] * 10, "t": ["a"] * 10})
+            self.client.put_columns(
+                rows, {"x": np.zeros((10, 5)), "l": [[1]] * 10, "t": ["a"] * 10}
+            )
             self.client.get_columns(rows, ["x", "l", "t"])
             self.client.get_columns(rows, ["x", "t"], copy=False)
             self.client.get_columns(rows, ["x", "q"], missing="mask")
             self.client.get_columns(rows, ["x"], arrays="dlpack")["x"].__dlpack__()
             self.client.put(["3@k"], [{"a": [1, 2.5, None]}])
             self.client.get(["3@k", "4@k"], missing="mask")
-            for bad in (lambda: self.client.get(["5@zz"]), lambda: self.client.put(["x"], [1]),
-                        lambda: self.client.put(["1@a"], [object()]),
-                        lambda: self.client.put_columns([1], {"a": (np.zeros(1), [0, 5])})):  # fmt: skip
+            for bad in (
+                lambda: self.client.get(["5@zz"]),
+                lambda: self.client.put(["x"], [1]),
+                lambda: self.client.put(["1@a"], [object()]),
+                lambda: self.client.put_columns([1], {"a": (np.zeros(1), [0, 5])}),
+            ):
                 with self.assertRaises(Exception):
                     bad()
             self.client.clear(rows)
@@ -327,8 +351,12 @@ class Ends(ClusterCase):
             with self.cluster.client() as client:
                 client.put(["0@a", "1@a"], [1, 2])
                 client.get_columns([0], ["a"], copy=False)
-            UnitSlabStore(slabyard.Endpoint(), slabyard.Directory(run_dir=self.cluster.run_dir),
-                          namespace="n", timeout_s=5).close()  # fmt: skip
+            UnitSlabStore(
+                slabyard.Endpoint(),
+                slabyard.Directory(run_dir=self.cluster.run_dir),
+                namespace="n",
+                timeout_s=5,
+            ).close()
 
         turn()
         files, threads = len(os.listdir("/proc/self/fd")), threading.active_count()

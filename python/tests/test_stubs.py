@@ -18,7 +18,9 @@ def stub_parameters(function):
     names = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(names) - len(given.defaults)) + given.defaults
     found = [(a.arg, d and ast.unparse(d), False) for a, d in zip(names, defaults)]
-    found += [(a.arg, d and ast.unparse(d), True) for a, d in zip(given.kwonlyargs, given.kw_defaults)]
+    found += [
+        (a.arg, d and ast.unparse(d), True) for a, d in zip(given.kwonlyargs, given.kw_defaults)
+    ]
     return found
 
 
@@ -85,9 +87,11 @@ class Stubs(unittest.TestCase):
             tree = ast.parse((PACKAGE / f"{name}.pyi").read_text())
             stubbed = {
                 f"{node.name}.{one.name}"
-                for node in tree.body if isinstance(node, ast.ClassDef)
-                for one in node.body if isinstance(one, ast.FunctionDef)
-            }  # fmt: skip
+                for node in tree.body
+                if isinstance(node, ast.ClassDef)
+                for one in node.body
+                if isinstance(one, ast.FunctionDef)
+            }
             for node in tree.body:
                 if not isinstance(node, ast.ClassDef):
                     continue

@@ -26,8 +26,10 @@ class Torch(ClusterCase):
 
     def test_dtypes(self):
         torch = self.torch
-        for name in ("bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 "
-                     "float32 float64 complex64 complex128").split():  # fmt: skip
+        for name in (
+            "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 "
+            "float32 float64 complex64 complex128"
+        ).split():
             for shape in ((4,), (4, 3), (4, 2, 3), (4, 0), (4, 0, 2)):
                 with self.subTest(f"{name}{shape}"):
                     size = int(np.prod(shape))
@@ -38,7 +40,9 @@ class Torch(ClusterCase):
         torch = self.torch
         for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
             with self.subTest(name):
-                values = torch.arange(8, dtype=torch.float32).to(getattr(torch, name)).reshape(4, 2)
+                values = (
+                    torch.arange(8, dtype=torch.float32).to(getattr(torch, name)).reshape(4, 2)
+                )
                 got = self.round_trip({"x": values})["x"]
                 self.assertEqual(got.dtype, values.dtype)
                 self.check(values.view(torch.uint8), got.view(torch.uint8))
@@ -46,8 +50,15 @@ class Torch(ClusterCase):
     def test_strides_and_gradients(self):
         torch = self.torch
         base = torch.arange(4 * 6 * 5, dtype=torch.float32).reshape(4, 6, 5)
-        for values in (base[:, ::2], base.transpose(1, 2), base[:, :, 0], base.expand(4, 6, 5),
-                       base[:, 2], base.clone().requires_grad_(), base.bfloat16()[:, ::3]):  # fmt: skip
+        for values in (
+            base[:, ::2],
+            base.transpose(1, 2),
+            base[:, :, 0],
+            base.expand(4, 6, 5),
+            base[:, 2],
+            base.clone().requires_grad_(),
+            base.bfloat16()[:, ::3],
+        ):
             self.check(values, self.round_trip({"x": values})["x"])
         values = torch.view_as_complex(torch.rand(4, 3, 2)).conj()
         self.check(values.resolve_conj(), self.round_trip({"x": values})["x"])
@@ -69,9 +80,16 @@ class Torch(ClusterCase):
     def test_other_nested(self):
         torch = self.torch
         rows = [torch.rand(k, 3) for k in (1, 2, 3, 2)]
-        for nested in (torch.nested.nested_tensor(rows),
-                       torch.nested.narrow(torch.rand(4, 5, 3), 1, torch.tensor([0, 1, 0, 2]),
-                                           torch.tensor([1, 2, 3, 2]), layout=torch.jagged)):  # fmt: skip
+        for nested in (
+            torch.nested.nested_tensor(rows),
+            torch.nested.narrow(
+                torch.rand(4, 5, 3),
+                1,
+                torch.tensor([0, 1, 0, 2]),
+                torch.tensor([1, 2, 3, 2]),
+                layout=torch.jagged,
+            ),
+        ):
             got = self.round_trip({"x": nested})["x"]
             for a, b in zip(nested.unbind(), got.unbind()):
                 self.check(a, b)
@@ -118,7 +136,9 @@ class Torch(ClusterCase):
     def test_torch_and_numpy_meet(self):
         torch = self.torch
         self.client.put_columns([1, 2], {"x": torch.arange(4).reshape(2, 2)})
-        np.testing.assert_array_equal(self.client.get_columns([1, 2], ["x"])["x"], [[0, 1], [2, 3]])
+        np.testing.assert_array_equal(
+            self.client.get_columns([1, 2], ["x"])["x"], [[0, 1], [2, 3]]
+        )
         taken = torch.from_dlpack(self.client.get_columns([1, 2], ["x"], arrays="dlpack")["x"])
         self.check(torch.arange(4).reshape(2, 2), taken)
         self.client.put_columns([1, 2], {"x": torch.ones(2, dtype=torch.bfloat16)})
@@ -138,7 +158,9 @@ class Torch(ClusterCase):
     def test_masks(self):
         torch = self.torch
         self.client.put_columns([1], {"s": torch.tensor([2.5]), "j": [torch.arange(2)]})
-        got, found = self.client.get_columns([0, 1], ["s", "j", "n"], missing="mask", arrays="torch")
+        got, found = self.client.get_columns(
+            [0, 1], ["s", "j", "n"], missing="mask", arrays="torch"
+        )
         self.assertEqual(got["s"].tolist(), [0.0, 2.5])
         self.assertEqual([r.tolist() for r in got["j"].unbind()], [[], [0, 1]])
         self.assertEqual(got["n"], [None, None])
@@ -182,10 +204,12 @@ class Torch(ClusterCase):
             }
             self.client.put_columns(rows, columns)
             self.client.get_columns(rows, list(columns), arrays="torch")
-            found.append((
-                calls(lambda: self.client.put_columns(rows, columns)),
-                calls(lambda: self.client.get_columns(rows, list(columns), arrays="torch")),
-            ))  # fmt: skip
+            found.append(
+                (
+                    calls(lambda: self.client.put_columns(rows, columns)),
+                    calls(lambda: self.client.get_columns(rows, list(columns), arrays="torch")),
+                )
+            )
         self.assertEqual(found[0], found[1])
 
 
