@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -137,6 +138,19 @@ class Examples(unittest.TestCase):
                     [sys.executable, example], capture_output=True, text=True, timeout=PATIENCE_S
                 )
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_readme(self):
+        """Each python block of README.md is a program; comments say what it prints."""
+        readme = (EXAMPLES.parents[1] / "README.md").read_text()
+        blocks = re.findall(r"^```python\n(.*?)^```", readme, re.M | re.S)
+        self.assertTrue(blocks)
+        for block in blocks:
+            done = subprocess.run(
+                [sys.executable, "-c", block], capture_output=True, text=True, timeout=PATIENCE_S
+            )
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("[201 202 203] [1.  0.5]\n", done.stdout)
+            self.assertIn("['hello', {'source': 'gsm8k', 'try': 2}]\nFalse\n", done.stdout)
 
     def test_docstrings(self):
         import doctest
