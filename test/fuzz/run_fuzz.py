@@ -26,7 +26,8 @@ MAX_BYTES = 4096
 # takes more time than they do.
 SEQUENCES = {"fuzz_serve": 256, "fuzz_core_events": 256}
 INPUT_LIMIT_S = 20
-TAIL_LINES = 25
+FAULT_LINES = 25
+FAULT = re.compile(r"not true|ERROR|SUMMARY|assertion|runtime error|audit:|^ +#\d+ ")
 
 
 def fixed_addresses():
@@ -96,7 +97,8 @@ def judge(name, status, runs, seconds, output, command):
         return Result(name, seen, runs, seconds, lines)
     if status == 0 and runs > 0:
         return Result(name, True, runs, seconds, [])
-    lines = output.splitlines()[-TAIL_LINES:]
+    faults = [line for line in output.splitlines() if FAULT.search(line)]
+    lines = faults[:FAULT_LINES] or output.splitlines()[-FAULT_LINES:]
     for path in written:
         again = [word for word in command if not word.startswith("-") or word == "-R"][:-2]
         lines.append(f"input: {path}")
@@ -134,7 +136,7 @@ def main():
     parser.add_argument("--seed", type=int, help="of libFuzzer; another each time if left out")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--keep", help="a folder for the inputs found on the way")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     options.crashes = Path(options.build).resolve() / "test" / "fuzz" / "crashes"
     chosen = programs(Path(options.build).resolve(), options.targets)
     seed = options.seed if options.seed is not None else random.randrange(1, 2**31)
