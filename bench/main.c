@@ -21,7 +21,7 @@
 #include "run.h"
 
 enum { POPULATE_ROWS = 1024 };
-static const uint64_t populate_bytes = 8u << 20;
+static const uint64_t populate_bytes = 1u << 20;
 
 _Noreturn static void die(const char *what, const char *which)
 {

@@ -46,13 +46,14 @@ class Group:
         return self.row_bytes() * self.rows
 
     def slab_bytes(self, unit_count=1):
-        """Room for all rows, for what overwritten single rows leave behind, for a batch that
-        replaces another, and, of a single unit, for memcpy's half."""
-        loose = sum(c.ops * 12 * (c.rows if c.rows > 1 else 1) for c in self.cases if c.rows == 1)
+        """Room for all rows, for what single rows that are replaced leave behind in blobs of many,
+        for batches that replace others, and, of a single unit, for memcpy's half."""
+        writes = sum(6 * c.ops for c in self.cases if c.op in ("put", "overwrite") and c.rows == 1)
+        loose = min(writes, self.rows) if self.row_bytes() < MIB else 2
         batch = max(c.rows for c in self.cases) * (self.row_bytes() + 192)
         rows = self.rows * (self.row_bytes() + 448) + 3 * batch + loose * (self.row_bytes() + 512)
         half = self.data_bytes() + 8 * MIB if unit_count == 1 else 0
-        each = (rows // unit_count + half) * 9 // 8 + 32 * MIB
+        each = (rows // unit_count + half) * 33 // 32 + 32 * MIB
         return (max(each, 2 * half) + 2 * MIB - 1) // (2 * MIB) * (2 * MIB)
 
     def memory_bytes(self):
@@ -119,6 +120,7 @@ SUITES = {
     "attach": "a new client up to its first value",
     "units": "65,536 rows put and got through 1, 4, 16, 64, 256 units",
     "resolve": "the unit's step alone: 1,024 keys of 10 thousand, 1 and 10 million",
+    "roundtrip": "what a control round trip costs over ZeroMQ, a unix socket, shared memory",
     "copy": "put and get of 16 MiB against memcpy, bench_copy's own output",
 }
 
