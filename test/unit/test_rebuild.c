@@ -16,9 +16,10 @@ static void hold_step(struct world *world)
 	enum sy_resource lack;
 	uint32_t i = 1 + (uint32_t)sy_prng_below(prng, core->tables.blobs.touched + 1);
 	if (i > core->tables.blobs.touched) {
+		sy_blob_id id = {{0}};
+		sy_store_u64(id.bytes, ++world->next_id); /* the model's numbers: no two alike */
 		if (world_extra(core) < HELD_MAX)
-			sy_blob_alloc(core, 1, (sy_blob_id){{ 0xff, (uint8_t)++world->next_id }}, 100, 1,
-			              &lack);
+			sy_blob_alloc(core, 1, id, 100, 1, &lack);
 		return;
 	}
 	struct sy_blob *blob = sy_blob_at(core, i);
