@@ -129,8 +129,8 @@ SY_API sy_status sy_client_put_columns(sy_client *client, const uint64_t *rows, 
 /* One column of a batch that was got, jagged in general: row k's bytes are data + offsets[k] ..
  * data + offsets[k + 1], side by side without gaps; found[k] is 0 for an absent one (empty
  * range). dtype, kind and shape are those of all found rows; if rows differ in them `mixed` is
- * true and each row's are in values (sy_result_value with index column * row_count + k). dense: all
- * rows found, of equal length. Arrays are borrowed until sy_result_free. */
+ * true and each row's are in values (sy_result_value with index column * row_count + k). dense:
+ * all rows found, of equal length. Arrays are borrowed until sy_result_free. */
 typedef struct sy_got_column {
 	const void *data;
 	const uint64_t *offsets; /* row_count + 1 */
