@@ -5,6 +5,7 @@ import re
 FILE_LINES = 600
 FUNCTION_LINES = 70
 LINE_COLUMNS = 99
+WIDE_FILES = {"scripts/suites"}  # a table: each suite is one line
 TAB_COLUMNS = 4
 
 # Each folder of src/ and the folders whose headers it may name, itself aside.
