@@ -223,7 +223,8 @@ static struct bench *bench_new(void)
 		die("memory");
 	bench->lanes = mmap(NULL, 2 * sizeof *bench->lanes, PROT_READ | PROT_WRITE,
 	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (bench->lanes == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, bench->packets) != 0 ||
+	if (bench->lanes == MAP_FAILED ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET, 0, bench->packets) != 0 ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET, 0, bench->polled) != 0)
 		die("channels");
 	bench->events[0] = eventfd(0, 0);
