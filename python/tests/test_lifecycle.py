@@ -111,6 +111,12 @@ def _waits(thread):
 
 
 class Signals(ClusterCase):
+    def setUp(self):
+        super().setUp()
+        # Whoever runs the tests in the background has Ctrl-C ignored for them.
+        old = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, old)
+
     def interrupt(self, call):
         """Ctrl-C while the call waits: it ends early, as KeyboardInterrupt."""
         main = threading.main_thread()
