@@ -36,7 +36,7 @@ void sy_progress_show(struct sy_progress *progress, uint64_t done, uint64_t whol
 	}
 	double part = done < whole ? (double)done / (double)whole : 1.0;
 	for (int i = 0; i < BAR_CELLS; i++)
-		bar[i] = i < (int)(part * BAR_CELLS) ? '#' : '.';
+		bar[i] = i < (int)(part * (double)BAR_CELLS) ? '#' : '.';
 	bar[BAR_CELLS] = '\0';
 	snprintf(share, sizeof share, "%3d%%", (int)(part * 100));
 	fprintf(stderr, "\r%s  [%s] %s  %s\033[K", progress->what, bar, share, note);
