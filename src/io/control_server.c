@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <zmq.h>
 
 #include "control_parts.h"
 #include "fail.h"
+#include "units.h"
 
 enum {
 	ENDPOINT_BYTES = 256,
@@ -37,10 +39,25 @@ static sy_status fail_bind(const char *endpoint, int error, sy_error *err)
 	               zmq_strerror(error), advice);
 }
 
+/* ZeroMQ takes a port modulo 65,536 without a word. True: no tcp, or "*" or a port there is. */
+static bool port_exists(const char *endpoint)
+{
+	const char *port = strrchr(endpoint, ':');
+	uint64_t number;
+	if (strncmp(endpoint, "tcp://", 6) != 0)
+		return true;
+	if (port == NULL || strcmp(port, ":*") == 0)
+		return port != NULL;
+	return sy_parse_u64(port + 1, strlen(port + 1), &number, NULL) == SY_OK && number <= 65535;
+}
+
 static sy_status bind_one(struct sy_control_server *server, const char *endpoint, sy_error *err)
 {
 	char *bound = server->endpoints[server->endpoint_count];
 	size_t bytes = ENDPOINT_BYTES;
+	if (!port_exists(endpoint))
+		return sy_fail(err, SY_E_SYS, "sy_control_server_open",
+		               "%s names no port: give 0 to 65535, or * for any that is free", endpoint);
 	if (!sy_control_set_family(server->socket, endpoint) ||
 	    zmq_bind(server->socket, endpoint) != 0)
 		return fail_bind(endpoint, zmq_errno(), err);

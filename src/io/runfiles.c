@@ -85,6 +85,9 @@ static sy_status check_owner(const char *path, sy_error *err)
 	if (info.st_uid != geteuid() && info.st_uid != 0 && geteuid() != 0)
 		return sy_fail(err, SY_E_AUTH, "sy_run_dir_open",
 		               "the run directory %s belongs to another user", path);
+	if ((info.st_mode & S_IWOTH) != 0)
+		return sy_fail(err, SY_E_AUTH, "sy_run_dir_open",
+		               "everybody may write to the run directory %s: chmod o-w it", path);
 	return SY_OK;
 }
 

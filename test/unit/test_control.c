@@ -255,9 +255,10 @@ static void test_listen_errors(void **state)
 	sy_error err = {0};
 	const char *taken = sy_control_server_endpoint(rig->server, 1);
 	const char *const bad[] = {taken, "tcp://127.0.0.1:notaport", "nonsense", "tcp://192.0.2.1:*",
-	                           "ipc:///nonexistent/x.ipc"};
+	                           "ipc:///nonexistent/x.ipc", "tcp://127.0.0.1:99999",
+	                           "tcp://127.0.0.1:-1", "tcp://127.0.0.1:"};
 	const char *const says[] = {"listens there", "notaport", "nonsense", "no such address",
-	                            "/nonexistent"};
+	                            "/nonexistent", "names no port", "names no port", "names no port"};
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
 		assert_int_equal(sy_control_server_open(&bad[i], 1, &server, &err), SY_E_SYS);
 		if (strstr(err.message, says[i]) == NULL)

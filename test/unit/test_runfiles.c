@@ -64,6 +64,11 @@ static void test_directory(void **state)
 	assert_string_equal(rig->dir.path, rig->path);
 	assert_int_equal(sy_run_dir_open(rig->path, true, &dir, &err), SY_OK);
 	assert_int_equal(sy_run_dir_open(rig->path, false, &dir, &err), SY_OK);
+	/* Where everybody may put a socket, nobody can be believed. */
+	assert_int_equal(chmod(rig->path, 0707), 0);
+	assert_int_equal(sy_run_dir_open(rig->path, true, &dir, &err), SY_E_AUTH);
+	assert_non_null(strstr(err.message, "chmod o-w"));
+	assert_int_equal(chmod(rig->path, 0700), 0);
 	/* Found again under a relative name, and remembered under an absolute one. */
 	assert_non_null(getcwd(before, sizeof before));
 	assert_int_equal(chdir(rig->parent), 0);
