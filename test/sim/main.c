@@ -11,7 +11,8 @@
 #include "sim.h"
 #include "sim_shrink.h"
 
-enum { EXIT_VIOLATED = 1, EXIT_USAGE = 2, JOBS_MAX = 64, ALSO_MAX = 256 };
+enum { EXIT_VIOLATED = 1, EXIT_USAGE = 2, JOBS_MAX = 64, ALSO_MAX = 256,
+       SEEDS_ENOUGH = 500 }; /* fewer need not meet every state, fault and error */
 
 struct options {
 	uint64_t first, last;
@@ -28,14 +29,15 @@ static const char usage[] =
 	"Runs seeded histories of clients and units against each other and checks I1 to I10.\n"
 	"\n"
 	"  --seed N        one seed, the same history every time\n"
-	"  --seeds A-B     a range of them; fails if a state, fault or error is never met\n"
+	"  --seeds A-B     a range of them; 500 and more fail if a state, fault or error is\n"
+	"                  never met\n"
 	"  --steps M       events before the run winds down (otherwise drawn from the seed)\n"
 	"  --clients C     1 to 8 clients           (otherwise drawn)\n"
 	"  --units U       1 to 4 units             (otherwise drawn)\n"
 	"  --off A,B       faults that do not happen; --off list names them\n"
 	"  --only N        only the checker of invariant N may fire\n"
 	"  --also FILE     seeds that once found something, one a line, before the range\n"
-	"  --few           a range too short to meet everything: what is missing is only told\n"
+	"  --few           what is never met is only told\n"
 	"  --jobs J        processes for a range of seeds (1)\n"
 	"  --trace         print the whole history\n"
 	"  --shrink        look for a shorter history that breaks the same invariant\n"
@@ -320,7 +322,7 @@ static int run_all(const struct options *options)
 	if (!options->many)
 		return failed == 0 ? 0 : EXIT_VIOLATED;
 	uint32_t missing = failed == 0 && options->wanted.only == 0 ? sim_counts_missing(&sum) : 0;
-	if (options->few)
+	if (options->few || seeds < SEEDS_ENOUGH)
 		missing = 0;
 	printf("%lu passed, %lu failed\n", seeds - failed, failed + (missing > 0));
 	return failed == 0 && missing == 0 ? 0 : EXIT_VIOLATED;
