@@ -57,6 +57,7 @@ struct sy_machine_notices {
 	size_t held;       /* notices that reservations and pins now held will need */
 	uint64_t first;    /* number of ring[head] */
 	uint64_t sent;     /* highest number that went out in this session */
+	uint64_t giving_up; /* the newest that gives up a request which may be under way; 0: none */
 	uint64_t due_ns;   /* a heartbeat goes out by then, if one waits */
 };
 
@@ -127,6 +128,12 @@ bool sy_machine_notices_hold(struct sy_machine_notices *notices);
 void sy_machine_notices_let_go(struct sy_machine_notices *notices);
 void sy_machine_notices_queue(struct sy_machine *machine, struct sy_notice notice,
                               uint64_t now_ns);
+/* The same, of one that gives up a request which may be under way and run later. */
+void sy_machine_notices_give_up(struct sy_machine *machine, struct sy_notice notice,
+                                uint64_t now_ns);
+/* False: a message now would not bring all notices that give something up, so that a request
+ * given up might run after the message's own (I4). */
+bool sy_machine_notices_ride(const struct sy_machine_notices *notices);
 /* Fills request's notices with the oldest ones. */
 void sy_machine_notices_load(struct sy_machine *machine, struct sy_request *request,
                              uint64_t now_ns);

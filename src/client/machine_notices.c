@@ -66,6 +66,22 @@ void sy_machine_notices_queue(struct sy_machine *machine, struct sy_notice notic
 		notices->due_ns = due_ns;
 }
 
+void sy_machine_notices_give_up(struct sy_machine *machine, struct sy_notice notice,
+                                uint64_t now_ns)
+{
+	struct sy_machine_notices *notices = &machine->notices;
+	sy_machine_notices_queue(machine, notice, now_ns);
+	notices->giving_up = sy_machine_last_notice(machine);
+	/* What is held up by it need not wait for a heartbeat's time. */
+	if (!sy_machine_notices_ride(notices))
+		notices->due_ns = now_ns;
+}
+
+bool sy_machine_notices_ride(const struct sy_machine_notices *notices)
+{
+	return notices->giving_up < notices->first + SY_NOTICES_PER_MESSAGE;
+}
+
 void sy_machine_notices_load(struct sy_machine *machine, struct sy_request *request,
                              uint64_t now_ns)
 {
@@ -107,6 +123,7 @@ void sy_machine_notices_renumber(struct sy_machine *machine, bool keep, uint64_t
 	}
 	notices->first = 1;
 	notices->sent = 0;
+	notices->giving_up = 0; /* what an ended session's requests come to is NoSession */
 	notices->due_ns = now_ns;
 }
 

@@ -114,7 +114,7 @@ static void abort_name(struct sy_machine *machine, struct sy_request_id name, bo
 	if (SY_MUTANT(20))
 		return;
 	struct sy_notice notice = {.kind = SY_NOTICE_ABORT, .in_flight = in_flight, .name = name};
-	sy_machine_notices_queue(machine, notice, now_ns);
+	sy_machine_notices_give_up(machine, notice, now_ns);
 }
 
 /* An abort also of what reserves nothing: it raises the slot's seq at the unit, so that a late
@@ -130,7 +130,7 @@ void sy_machine_op_give_up(struct sy_machine *machine, struct sy_machine_op *op,
 		abort_name(machine, id, false, now_ns);
 		return;
 	case SY_OP_RESOLVE_KEYS:
-		sy_machine_notices_queue(machine, unpin, now_ns);
+		sy_machine_notices_give_up(machine, unpin, now_ns);
 		return;
 	case SY_OP_COMMIT: /* its alloc's name is aborted when the op ends */
 	case SY_OP_HELLO:

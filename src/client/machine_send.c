@@ -98,15 +98,15 @@ void sy_machine_send_op(struct sy_machine *machine, struct sy_machine_op *op, ui
 	struct sy_request request = {0};
 	fill(machine, op, &request);
 	size_t max = sy_min_u64(SY_MESSAGE_MAX_BYTES, machine->hello.max_message_bytes);
-	sy_machine_notices_load(machine, &request, now_ns);
-	if (sy_request_bytes(&request) > max)
-		request.notice_count = 0;
+	/* Room for all notices that may have to ride on it: it never goes without them. */
+	request.notice_count = SY_NOTICES_PER_MESSAGE;
 	if (sy_request_bytes(&request) > max) { /* the unit would not read it */
 		op->outcome = (struct sy_outcome){
 			.op = op->request, .fault = SY_FAULT_PROTOCOL, .why = SY_WHY_TOO_MANY};
 		sy_machine_op_finish(machine, op, SY_OP_END_PROTOCOL, now_ns);
 		return;
 	}
+	sy_machine_notices_load(machine, &request, now_ns);
 	if (request.op == SY_OP_COMMIT || request.op == SY_OP_PUT_INLINE)
 		op->unknown = true;
 	op->sent_ns = now_ns;
@@ -124,16 +124,24 @@ static bool makes_notices(const struct sy_machine_op *op)
 	       op->request == SY_OP_RESOLVE_KEYS;
 }
 
+/* What order does not matter to: it changes nothing at the unit. */
+static bool changes_nothing(const struct sy_machine_op *op)
+{
+	return op->request == SY_OP_INFO || op->request == SY_OP_STATS ||
+	       op->request == SY_OP_SCAN || op->request == SY_OP_PIN_CHECK;
+}
+
 /* The first op that may go out now; NULL if none may. */
 static struct sy_machine_op *pick(struct sy_machine *machine)
 {
 	if (machine->free_slots == 0 || !sy_machine_notices_room(&machine->notices))
 		return NULL;
 	bool full = machine->notices.count >= SY_MACHINE_NOTICES_HIGH;
+	bool behind = !sy_machine_notices_ride(&machine->notices);
 	for (int i = 0; i < 2; i++) {
 		enum sy_machine_list list = i == 0 ? SY_MACHINE_LIST_FIRST : SY_MACHINE_LIST_QUEUED;
 		struct sy_machine_op *op = machine->lists[list].head;
-		while (op != NULL && full && makes_notices(op))
+		while (op != NULL && ((full && makes_notices(op)) || (behind && !changes_nothing(op))))
 			op = op->next;
 		if (op != NULL)
 			return op;

@@ -135,6 +135,71 @@ static void test_past_the_limit_new_puts_and_resolves_wait(void **state)
 	rig_free(rig);
 }
 
+/* What was sent from `from` on: the place of the first `op`, or sent_count. */
+static uint32_t find_sent(const struct rig *rig, uint32_t from, enum sy_op op)
+{
+	while (from < rig->sent_count && rig->sent[from].op != op)
+		from++;
+	return from;
+}
+
+/* A caller that was told Timeout of a release puts the row again: the release, late, must not
+ * come after the put. So its abort goes first, even where 256 older notices go before that. */
+static void test_a_backlog_holds_up_what_follows_a_request_given_up(void **state)
+{
+	(void)state;
+	struct rig *rig = rig_new_ready();
+	struct sy_machine_op release = {0}, put = {0}, resolve = {0}, info = {0};
+	rig_start(rig, &release, SY_OP_KIND_RELEASE, RIG_S);
+	struct sy_request_id name = rig_last(rig)->id;
+	for (uint64_t k = 1; k <= 300; k++)
+		unpin(rig, k);
+	uint32_t from = rig->sent_count;
+	rig_pass(rig, RIG_S);
+	rig_expect(rig, 1, &release, SY_OP_END_TIMEOUT);
+	rig_start(rig, &put, SY_OP_KIND_PUT_INLINE, 100 * RIG_S);
+	rig_start(rig, &resolve, SY_OP_KIND_RESOLVE, 100 * RIG_S);
+	rig_start(rig, &info, SY_OP_KIND_INFO, 100 * RIG_S); /* changes nothing: passes them */
+	assert_int_equal(rig_last(rig)->op, SY_OP_INFO);
+	/* What has to go before them goes at once. */
+	uint32_t beat = find_sent(rig, from, SY_OP_HEARTBEAT);
+	assert_int_not_equal(beat, rig->sent_count);
+	assert_int_equal(rig->sent[beat].at_ns, rig->now_ns);
+	rig_pass(rig, 10 * RIG_BEAT_NS);
+	assert_int_equal(find_sent(rig, from, SY_OP_PUT_INLINE), rig->sent_count);
+	assert_int_equal(find_sent(rig, from, SY_OP_RESOLVE_KEYS), rig->sent_count);
+	rig->notices_done = 256;
+	rig_ok(rig, rig_last(rig));
+	uint32_t at = find_sent(rig, from, SY_OP_PUT_INLINE);
+	assert_int_not_equal(at, rig->sent_count);
+	assert_int_equal(rig->sent[at].first_notice, 257);
+	assert_int_equal(rig->sent[at].last_notice.kind, SY_NOTICE_ABORT);
+	assert_true(sy_request_id_equal(rig->sent[at].last_notice.name, name));
+	assert_int_not_equal(find_sent(rig, from, SY_OP_RESOLVE_KEYS), rig->sent_count);
+	rig_free(rig);
+}
+
+/* A request so large that its notices would not fit beside it would go without them. */
+static void test_a_request_leaves_room_for_its_notices(void **state)
+{
+	(void)state;
+	struct rig *rig = rig_new();
+	struct sy_machine_op ops[2] = {0};
+	sy_machine_connected(rig->machine, 55, 7, rig->now_ns);
+	rig_pump(rig);
+	struct sy_reply reply = rig_hello_reply(rig, rig_last(rig), 100, 7);
+	reply.hello.max_message_bytes = 1000;
+	rig_deliver(rig, &reply, SY_OP_HELLO);
+	for (uint64_t k = 1; k <= 300; k++)
+		unpin(rig, k);
+	uint32_t from = rig->sent_count;
+	rig_start(rig, &ops[0], SY_OP_KIND_RELEASE, RIG_S);
+	rig_expect(rig, 1, &ops[0], SY_OP_END_PROTOCOL);
+	assert_int_equal(ops[0].outcome.why, SY_WHY_TOO_MANY);
+	assert_int_equal(rig->sent_count, from);
+	rig_free(rig);
+}
+
 static void test_a_local_session_beats_only_for_notices(void **state)
 {
 	(void)state;
@@ -258,6 +323,8 @@ int main(void)
 		cmocka_unit_test(test_done_never_covers_what_was_not_sent),
 		cmocka_unit_test(test_a_backlog_goes_out_256_a_message_in_order),
 		cmocka_unit_test(test_past_the_limit_new_puts_and_resolves_wait),
+		cmocka_unit_test(test_a_backlog_holds_up_what_follows_a_request_given_up),
+		cmocka_unit_test(test_a_request_leaves_room_for_its_notices),
 		cmocka_unit_test(test_a_local_session_beats_only_for_notices),
 		cmocka_unit_test(test_a_remote_session_beats_always),
 		cmocka_unit_test(test_a_heartbeat_goes_out_while_every_slot_waits),
