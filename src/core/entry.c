@@ -175,22 +175,79 @@ uint32_t sy_entry_key_next(struct sy_core *core, uint32_t index)
 	return next;
 }
 
+/* What the mutant of a lookup that forgets the field finds. */
+static uint32_t any_of_row(struct sy_core *core, uint32_t ns, uint64_t row)
+{
+	uint32_t any = sy_entry_row_first(core, ns, row);
+	while (any != 0 && (sy_entry_at(core, any)->flags & SY_ENTRY_PENDING) != 0)
+		any = sy_entry_row_next(core, any);
+	return any;
+}
+
+static void fetch_entry(struct sy_core *core, uint32_t index)
+{
+	const char *entry = (const char *)sy_entry_at(core, index);
+	__builtin_prefetch(entry);
+	__builtin_prefetch(entry + SY_ENTRY_LOOKUP_BYTES - 1); /* most often another line */
+}
+
+static void fetch_blob(struct sy_core *core, uint32_t index)
+{
+	__builtin_prefetch(&sy_blob_at(core, index)->offset, 1);
+}
+
+/* Moves each ask that is not answered on to the next entry of its chain, and returns how many are
+ * still not. Those stand in `open`, by their number. */
+static uint32_t look_once(struct sy_core *core, uint32_t ns, struct sy_key_ask *asks,
+                          uint8_t *open, uint32_t count)
+{
+	uint32_t left = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		struct sy_key_ask *ask = &asks[open[i]];
+		const struct sy_entry *entry = sy_entry_at(core, ask->entry);
+		if (is_of_key(entry, ns, ask->row, ask->field) &&
+		    (entry->flags & SY_ENTRY_PENDING) == 0) {
+			fetch_blob(core, entry->blob);
+			continue;
+		}
+		ask->entry = entry->key_next;
+		if (ask->entry == 0)
+			continue;
+		fetch_entry(core, ask->entry);
+		open[left++] = open[i];
+	}
+	return left;
+}
+
+void sy_entry_find_all(struct sy_core *core, uint32_t ns, struct sy_key_ask *asks, uint32_t count)
+{
+	const uint32_t *buckets[SY_FIND_MAX];
+	uint8_t open[SY_FIND_MAX];
+	uint32_t left = 0;
+	SY_ASSERT(count <= SY_FIND_MAX);
+	for (uint32_t i = 0; i < count; i++) {
+		buckets[i] = key_bucket(core, ns, asks[i].row, asks[i].field);
+		__builtin_prefetch(buckets[i]);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		asks[i].entry = asks[i].field == 0 ? 0 : *buckets[i];
+		if (SY_MUTANT(8) && asks[i].field != 0)
+			asks[i].entry = any_of_row(core, ns, asks[i].row);
+		else if (asks[i].entry != 0)
+			open[left++] = (uint8_t)i;
+		if (asks[i].entry != 0)
+			fetch_entry(core, asks[i].entry);
+	}
+	/* Each turn goes one entry further in every chain. */
+	while (left > 0)
+		left = look_once(core, ns, asks, open, left);
+}
+
 uint32_t sy_entry_find(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field)
 {
-	if (SY_MUTANT(8)) {
-		uint32_t any = sy_entry_row_first(core, ns, row);
-		while (any != 0 && (sy_entry_at(core, any)->flags & SY_ENTRY_PENDING) != 0)
-			any = sy_entry_row_next(core, any);
-		return any;
-	}
-	uint32_t index = *key_bucket(core, ns, row, field);
-	while (index != 0) {
-		const struct sy_entry *entry = sy_entry_at(core, index);
-		if (is_of_key(entry, ns, row, field) && (entry->flags & SY_ENTRY_PENDING) == 0)
-			return index;
-		index = entry->key_next;
-	}
-	return 0;
+	struct sy_key_ask ask = {.row = row, .field = field};
+	sy_entry_find_all(core, ns, &ask, 1);
+	return ask.entry;
 }
 
 uint32_t sy_entry_row_first(struct sy_core *core, uint32_t ns, uint64_t row)
@@ -206,11 +263,6 @@ uint32_t sy_entry_row_next(struct sy_core *core, uint32_t index)
 	const struct sy_entry *entry = sy_entry_at(core, index);
 	uint32_t next = entry->row_next;
 	return next != 0 && is_of_row(sy_entry_at(core, next), entry->ns, entry->row) ? next : 0;
-}
-
-void sy_entry_prefetch(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field)
-{
-	__builtin_prefetch(key_bucket(core, ns, row, field));
 }
 
 void sy_entry_kill(struct sy_core *core, uint32_t index, uint64_t now_ns)

@@ -43,8 +43,17 @@ uint32_t sy_entry_row_next(struct sy_core *core, uint32_t entry);
 /* First linked entry of a key, visible or pending, or 0; the next older of the same key, or 0. */
 uint32_t sy_entry_key_first(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field);
 uint32_t sy_entry_key_next(struct sy_core *core, uint32_t entry);
-/* Prefetches what sy_entry_find of this key will touch first, for batches. */
-void sy_entry_prefetch(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field);
+
+enum { SY_FIND_MAX = 64 };
+/* A key that is looked for among others; field 0 is a name no entry has. */
+struct sy_key_ask {
+	uint64_t row;
+	uint32_t field;
+	uint32_t entry; /* the answer, as of sy_entry_find */
+};
+/* Finds up to SY_FIND_MAX keys at once: their misses of the cache overlap. The blobs of those found
+ * are on their way into the cache, too. */
+void sy_entry_find_all(struct sy_core *core, uint32_t ns, struct sy_key_ask *asks, uint32_t count);
 
 /* Clears the live bit, unlinks from both hashes, counts down the blob, which is settled when
  * its last live entry goes. The item itself is freed with its blob. To walk a row or key and

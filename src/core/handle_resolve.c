@@ -5,7 +5,7 @@
 #include "intern.h"
 #include "pin.h"
 
-enum { PREFETCH_AHEAD = 16, SHAPES_SEEN = 8 };
+enum { SHAPES_SEEN = 8 };
 
 /* One resolve under way. */
 struct lookup {
@@ -112,22 +112,20 @@ static bool write_found(struct lookup *l, uint32_t k, uint32_t entry)
 	return true;
 }
 
-static bool look_up(struct lookup *l, uint32_t k)
+/* Finds the entries of all keys; each stands in out->offset until its answer is written. */
+static void find_all(struct lookup *l)
 {
-	struct sy_core *core = l->call->step->core;
-	uint32_t ns = l->call->session->ns;
-	uint64_t row = 0;
-	uint32_t field = 0;
-	if (k + PREFETCH_AHEAD < l->call->request->resolve.key_count) {
-		key_at(l, k + PREFETCH_AHEAD, &row, &field);
-		sy_entry_prefetch(core, ns, row, field);
+	const struct sy_event_request *r = l->call->request;
+	struct sy_key_ask asks[SY_FIND_MAX];
+	for (uint32_t first = 0; first < r->resolve.key_count; first += SY_FIND_MAX) {
+		uint32_t left = r->resolve.key_count - first;
+		uint32_t count = left < SY_FIND_MAX ? left : SY_FIND_MAX;
+		for (uint32_t i = 0; i < count; i++)
+			key_at(l, first + i, &asks[i].row, &asks[i].field);
+		sy_entry_find_all(l->call->step->core, l->call->session->ns, asks, count);
+		for (uint32_t i = 0; i < count; i++)
+			r->resolve.out->offset[first + i] = asks[i].entry;
 	}
-	key_at(l, k, &row, &field);
-	uint32_t entry = field == 0 ? 0 : sy_entry_find(core, ns, row, field);
-	if (entry != 0)
-		return write_found(l, k, entry);
-	write_absent(l->call->request->resolve.out, k);
-	return true;
 }
 
 static enum sy_run refuse_pins(struct lookup *l)
@@ -157,8 +155,12 @@ enum sy_run sy_handle_resolve(struct sy_call *call)
 		core->volatiles.field_ids[i] = (uint16_t)sy_name_find(core, &core->tables.fields,
 		                                                      r->resolve.fields[i]);
 	r->resolve.out->shape_count = 0;
+	find_all(&l);
 	for (uint32_t k = 0; k < r->resolve.key_count; k++) {
-		if (!look_up(&l, k))
+		uint32_t entry = (uint32_t)r->resolve.out->offset[k];
+		if (entry == 0)
+			write_absent(r->resolve.out, k);
+		else if (!write_found(&l, k, entry))
 			return refuse_pins(&l);
 	}
 	core->volatiles.resolved += l.found;

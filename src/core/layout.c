@@ -13,6 +13,11 @@ enum {
 	PARKED_MAX = 65535,
 	JOBS_MAX = 4096, /* a job copies its rows and fields: 160 KiB each */
 	TABLE_ALIGN_BYTES = 64,
+	/* Blobs of a bucket if there are as many as entries, and reservations if every blob is one.
+	 * Blobs hold many entries as a rule and are reserved for a moment, so that these buckets,
+	 * which are touched all over, would take memory for nothing. */
+	ID_CHAIN = 4,
+	NAME_CHAIN = 16,
 };
 
 uint32_t sy_core_default_entries(uint64_t slab_bytes)
@@ -91,8 +96,8 @@ static void place_tables(struct layout *layout, const struct sy_core_params *par
 {
 	uint32_t entries = params->max_entries;
 	place_pool(layout, &tables->blobs, sizeof(struct sy_blob), entries);
-	tables->id_bucket_count = entries;
-	tables->id_buckets_at = place_buckets(layout, entries);
+	tables->id_bucket_count = entries / ID_CHAIN + 1;
+	tables->id_buckets_at = place_buckets(layout, tables->id_bucket_count);
 	/* Blobs, a hole before each, and one after the last. */
 	place_pool(layout, &tables->regions, sizeof(struct sy_region), 2 * entries + 1);
 	place_pool(layout, &tables->entries, sizeof(struct sy_entry), entries);
@@ -117,8 +122,8 @@ static void place_volatiles(struct layout *layout, const struct sy_core_params *
 	volatiles->pin_bucket_count = params->max_pins;
 	volatiles->pin_name_buckets_at = place_buckets(layout, params->max_pins);
 	place_pool(layout, &volatiles->pin_refs, sizeof(struct sy_pin_ref), params->max_entries);
-	volatiles->blob_name_bucket_count = params->max_entries;
-	volatiles->blob_name_buckets_at = place_buckets(layout, params->max_entries);
+	volatiles->blob_name_bucket_count = params->max_entries / NAME_CHAIN + 1;
+	volatiles->blob_name_buckets_at = place_buckets(layout, volatiles->blob_name_bucket_count);
 	place_pool(layout, &volatiles->parked, sizeof(struct sy_parked), params->max_parked);
 	place_pool(layout, &volatiles->jobs, sizeof(struct sy_job), jobs);
 	uint64_t rows = ((uint64_t)jobs + 1) * SY_ROWS_PER_RELEASE_MAX;

@@ -7,8 +7,9 @@
 /* Bytes of the arena of such a core; 0 if a parameter is out of its range. With a core (which
  * lies in a zeroed arena of that size) it also sets core->params, core->arena_bytes, and every
  * pool, bucket array and table of core->tables and core->volatiles. Bucket arrays:
- *   key, row, id, names of blobs   max_entries      names of pins   max_pins
- *   sessions (three)               max_sessions     names, shapes   as many as items
+ *   key, row           max_entries         ids of blobs      max_entries / 4
+ *   names of pins      max_pins            names of blobs    max_entries / 16
+ *   sessions (three)   max_sessions        names, shapes     as many as items
  * Job rows and fields: row r of job j is at job_rows_at + (j * SY_ROWS_PER_RELEASE_MAX + r) * 8,
  * and likewise its fields. */
 uint64_t sy_layout(const struct sy_core_params *params, struct sy_core *core);

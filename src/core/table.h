@@ -3,19 +3,26 @@
 #ifndef SY_TABLE_H
 #define SY_TABLE_H
 
+#include <stddef.h>
+
 #include "pool.h"
 #include "proto.h"
 #include "states.h"
 
-/* One blob: authoritative but for what is marked (derived) or (volatile). */
+/* One blob: authoritative but for what is marked (derived) or (volatile). What a resolve reads and
+ * writes of it lies in 32 bytes of one cache line. */
 struct sy_blob {
 	uint32_t id_next;      /* (derived) chain of the id hash, or free list */
 	uint8_t state;         /* enum sy_blob_state; changed by single ordered stores */
 	uint8_t by_id;         /* (derived) found by its id; a RETIRED or QUARANTINED one is not */
 	uint16_t ns;           /* interned namespace */
 	sy_blob_id id;
+	uint64_t nbytes;       /* the bytes asked for */
+	uint64_t offset;       /* its region's start */
 	uint64_t generation;
-	uint64_t offset, nbytes; /* its region's start and the bytes asked for */
+	uint64_t last_read_ns; /* (volatile) */
+	uint32_t pin_count;    /* (volatile) pin references */
+	uint32_t pin_mark;     /* (volatile) the pin that took it last, so that none takes it twice */
 	uint64_t client;       /* identity of the writer */
 	uint64_t accept_seq;   /* place in the order of commits and releases */
 	uint32_t entry_count;  /* as allocated */
@@ -25,41 +32,47 @@ struct sy_blob {
 	/* volatile: */
 	struct sy_request_id name; /* of the alloc */
 	uint32_t name_next;    /* chain of the hash of names */
-	uint32_t pin_count;    /* pin references */
-	uint32_t pin_mark;     /* the pin that took it last, so that none takes it twice */
 	struct sy_link session_link; /* reservations of a session, ALLOCATED and RETIRED */
 	struct sy_link timer_link;   /* RETIRED in grace, or QUARANTINED: oldest first */
 	uint64_t timer_ns;
 	uint64_t quarantine_until_ns; /* a pin of it expired: not free before */
-	uint64_t last_read_ns;
 };
+
+_Static_assert(offsetof(struct sy_blob, offset) % 32 == 0 &&
+               offsetof(struct sy_blob, client) == offsetof(struct sy_blob, offset) + 32 &&
+               sizeof(struct sy_blob) % 32 == 0, "what a resolve touches lies in one line");
 
 enum sy_entry_flag {
 	SY_ENTRY_LIVE = 1,    /* cleared before a release or overwrite is acknowledged */
 	SY_ENTRY_PENDING = 2, /* of a COMMITTING blob: resolve skips it */
 };
 
-/* One key of one blob: the private copy of the index and the hash node in one.
- * 56 bytes; with a key bucket and a row bucket an entry: 64. */
-struct sy_entry {
+/* One key of one blob: the private copy of the index and the hash node in one. What a lookup
+ * reads comes first. 52 bytes, so u64 are aligned to 4; with a key bucket and a row bucket an
+ * entry, and what its blob takes, a key stays below 64. */
+struct __attribute__((packed, aligned(4))) sy_entry {
 	uint64_t row;
-	uint64_t extent;    /* bytes, or dim0 where a lead unit has none (index.h) */
-	uint32_t blob;
-	uint32_t blob_next; /* next entry of the blob */
 	uint32_t key_next;  /* (derived) chain of the key hash */
-	uint32_t row_next;  /* (derived) chain of the row hash: entries of a row side by side */
-	uint32_t row_prev;  /* (derived) */
-	uint32_t offset64;  /* offset in the blob, in units of 64 bytes */
-	uint32_t shape;     /* interned trailing shape; 0: none (scalar or no tensor) */
 	uint16_t field;
 	uint16_t ns;
+	uint32_t blob;
+	uint32_t offset64;  /* offset in the blob, in units of 64 bytes */
+	uint64_t extent;    /* bytes, or dim0 where a lead unit has none (index.h) */
+	uint32_t shape;     /* interned trailing shape; 0: none (scalar or no tensor) */
 	uint8_t dtype;
 	uint8_t kind;
 	uint8_t flags;
-	uint8_t pad[5];
+	uint8_t pad;
+	uint32_t blob_next; /* next entry of the blob */
+	uint32_t row_next;  /* (derived) chain of the row hash: entries of a row side by side */
+	uint32_t row_prev;  /* (derived) */
 };
 
-_Static_assert(sizeof(struct sy_entry) == 56, "64 bytes an entry with its two buckets");
+enum { SY_ENTRY_LOOKUP_BYTES = 40 }; /* of it a lookup reads no more */
+
+_Static_assert(sizeof(struct sy_entry) == 52 &&
+               offsetof(struct sy_entry, blob_next) == SY_ENTRY_LOOKUP_BYTES,
+               "60 bytes an entry with its two buckets");
 
 /* A run of the slab: a hole or a blob's. In address order by links, holes also in a tree. */
 struct sy_region {

@@ -314,7 +314,6 @@ static inline void world_check_key(struct world *world, uint32_t ns, uint64_t ro
 		assert_int_equal(linked, 0);
 		return;
 	}
-	sy_entry_prefetch(core, ns, row, field);
 	uint32_t found = sy_entry_find(core, ns, row, field);
 	assert_int_equal(found != 0, visible != NULL);
 	if (visible != NULL) {
@@ -341,10 +340,32 @@ static inline uint32_t world_extra(struct sy_core *core)
 	return count;
 }
 
+/* Many keys at once, some of them twice and some with a field that no entry has, are answered as
+ * each would be alone. */
+static inline void world_check_batch(struct world *world, uint32_t ns)
+{
+	struct sy_core *core = world->core;
+	struct sy_key_ask asks[SY_FIND_MAX];
+	uint32_t count = (uint32_t)sy_prng_below(&world->prng, SY_FIND_MAX + 1);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t k = (uint32_t)sy_prng_below(&world->prng, WORLD_FIELDS);
+		asks[i].row = world_row((uint32_t)sy_prng_below(&world->prng, WORLD_ROWS));
+		asks[i].field = sy_name_find(core, &core->tables.fields, world_field(k));
+	}
+	sy_entry_find_all(core, ns, asks, count);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t field = asks[i].field;
+		assert_int_equal(asks[i].entry,
+		                 field == 0 ? 0 : sy_entry_find(core, ns, asks[i].row, field));
+	}
+}
+
 static inline void world_check(struct world *world)
 {
 	struct sy_core *core = world->core;
 	uint32_t rows = 0;
+	for (uint32_t ns = 1; ns <= WORLD_SPACES; ns++)
+		world_check_batch(world, ns);
 	for (uint32_t ns = 1; ns <= WORLD_SPACES; ns++) {
 		for (uint32_t r = 0; r < WORLD_ROWS; r++) {
 			uint32_t linked = 0;
