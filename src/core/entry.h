@@ -51,8 +51,8 @@ struct sy_key_ask {
 	uint32_t field;
 	uint32_t entry; /* the answer, as of sy_entry_find */
 };
-/* Finds up to SY_FIND_MAX keys at once: their misses of the cache overlap. The blobs of those found
- * are on their way into the cache, too. */
+/* Finds up to SY_FIND_MAX keys at once: their misses of the cache overlap. The blobs of those
+ * found are on their way into the cache, too. */
 void sy_entry_find_all(struct sy_core *core, uint32_t ns, struct sy_key_ask *asks, uint32_t count);
 
 /* Clears the live bit, unlinks from both hashes, counts down the blob, which is settled when

@@ -5,7 +5,12 @@
 #include "intern.h"
 #include "pin.h"
 
-enum { SHAPES_SEEN = 8 };
+enum {
+	SHAPES_SEEN = 8,
+	/* Up to so many bytes of values go inline where the client reaches the slab: each is copied
+	 * four times on its way through the messages, which beyond this costs more than a pin. */
+	INLINE_PAYS_BYTES = 32 << 10,
+};
 
 /* One resolve under way. */
 struct lookup {
@@ -13,6 +18,7 @@ struct lookup {
 	uint32_t pin;           /* 0: nothing had to be pinned yet */
 	uint64_t inline_max, inline_left;
 	uint64_t found;
+	uint64_t sum_bytes, largest_bytes; /* of the values found */
 	uint32_t seen[SHAPES_SEEN]; /* interned shapes used last, by number in the answer */
 };
 
@@ -115,6 +121,7 @@ static bool write_found(struct lookup *l, uint32_t k, uint32_t entry)
 /* Finds the entries of all keys; each stands in out->offset until its answer is written. */
 static void find_all(struct lookup *l)
 {
+	struct sy_core *core = l->call->step->core;
 	const struct sy_event_request *r = l->call->request;
 	struct sy_key_ask asks[SY_FIND_MAX];
 	for (uint32_t first = 0; first < r->resolve.key_count; first += SY_FIND_MAX) {
@@ -122,10 +129,27 @@ static void find_all(struct lookup *l)
 		uint32_t count = left < SY_FIND_MAX ? left : SY_FIND_MAX;
 		for (uint32_t i = 0; i < count; i++)
 			key_at(l, first + i, &asks[i].row, &asks[i].field);
-		sy_entry_find_all(l->call->step->core, l->call->session->ns, asks, count);
-		for (uint32_t i = 0; i < count; i++)
+		sy_entry_find_all(core, l->call->session->ns, asks, count);
+		for (uint32_t i = 0; i < count; i++) {
 			r->resolve.out->offset[first + i] = asks[i].entry;
+			if (asks[i].entry == 0)
+				continue;
+			uint64_t nbytes = sy_entry_bytes(core, sy_entry_at(core, asks[i].entry));
+			l->sum_bytes += nbytes;
+			l->largest_bytes = sy_max_u64(l->largest_bytes, nbytes);
+		}
 	}
+}
+
+/* A client that reaches the slab and must copy some of its values there copies all of them there:
+ * the pin and its own copy cost it as much for one as for many. */
+static void choose_inline(struct lookup *l)
+{
+	const struct sy_core *core = l->call->step->core;
+	bool reaches = l->call->session->local || core->params.remote_write;
+	uint64_t limit = sy_min_u64(l->inline_left, INLINE_PAYS_BYTES);
+	if (reaches && (l->sum_bytes > limit || l->largest_bytes > l->inline_max))
+		l->inline_max = 0;
 }
 
 static enum sy_run refuse_pins(struct lookup *l)
@@ -156,6 +180,7 @@ enum sy_run sy_handle_resolve(struct sy_call *call)
 		                                                      r->resolve.fields[i]);
 	r->resolve.out->shape_count = 0;
 	find_all(&l);
+	choose_inline(&l);
 	for (uint32_t k = 0; k < r->resolve.key_count; k++) {
 		uint32_t entry = (uint32_t)r->resolve.out->offset[k];
 		if (entry == 0)

@@ -102,30 +102,74 @@ static void test_inline(void **state)
 	put(d, &c, 0, 3, 2, index_of(&t, 2, 30, 1, 1, 1025));
 	put(d, &c, 0, 5, 3, index_of(&t, 3, 40, 1, 1, 0));
 	struct sy_span field = span("a00");
-	/* Four of 1,000 bytes fit into 4,096; the others are pinned. */
+	/* Four of 1,000 bytes fit into 4,096, eight do not: then all are pinned. */
 	struct sy_event e = resolve_event(d, &c, 1, 1, 10, 8, &field, 1, 5000);
 	step(d, &e);
-	static const uint8_t found[] = {2, 2, 2, 2, 1, 1, 1, 1};
-	assert_memory_equal(d->out.found, found, sizeof found);
+	assert_memory_equal(d->out.found, "\1\1\1\1\1\1\1\1", 8);
 	assert_int_equal(stats(d).pins, 1);
-	/* The unit's own limit a value. */
+	/* The unit's own limit a value; a small one beside it is pinned, too. */
 	e = resolve_event(d, &c, 1, 2, 30, 1, &field, 1, 5000);
 	step(d, &e);
 	assert_int_equal(d->out.found[0], SY_FOUND_PINNED);
+	e = resolve_event(d, &c, 1, 6, 0, 2, &field, 1, 5000);
+	static const uint64_t mixed_rows[] = {30, 10};
+	e.request.resolve.rows = mixed_rows;
+	step(d, &e);
+	assert_memory_equal(d->out.found, "\1\1", 2);
+	e = resolve_event(d, &c, 1, 7, 10, 4, &field, 1, 5000);
+	step(d, &e);
+	assert_memory_equal(d->out.found, "\2\2\2\2", 4);
 	/* The asker's. */
-	e = resolve_event(d, &c, 1, 3, 10, 1, &field, 1, 999);
+	e = resolve_event(d, &c, 1, 8, 10, 1, &field, 1, 999);
 	step(d, &e);
 	assert_int_equal(d->out.found[0], SY_FOUND_PINNED);
 	/* Nothing pinned: no pin. An empty value is found. */
 	uint64_t pins = stats(d).pins;
-	e = resolve_event(d, &c, 1, 4, 10, 1, &field, 1, 1000);
+	e = resolve_event(d, &c, 1, 9, 10, 1, &field, 1, 1000);
 	step(d, &e);
 	assert_int_equal(d->out.found[0], SY_FOUND_INLINE);
-	e = resolve_event(d, &c, 1, 5, 40, 1, &field, 1, 0);
+	e = resolve_event(d, &c, 1, 10, 40, 1, &field, 1, 0);
 	step(d, &e);
 	assert_int_equal(d->out.found[0], SY_FOUND_INLINE);
 	assert_int_equal(d->out.nbytes[0], 0);
 	assert_int_equal(stats(d).pins, pins);
+	driver_close(d);
+}
+
+/* Batches of a client of this host go inline up to 32 KiB, whatever a message may hold. */
+static void test_inline_while_it_pays(void **state)
+{
+	(void)state;
+	struct sy_core_params params = driver_params(SLAB);
+	params.inline_total_bytes = 1 << 20;
+	struct driver *d = driver_open(&params);
+	struct client c = client_new(d, 1, TOKEN);
+	put(d, &c, 0, 1, 1, index_of(&t, 1, 0, 33, 1, 1024));
+	struct sy_span field = span("a00");
+	struct sy_event e = resolve_event(d, &c, 1, 1, 0, 32, &field, 1, 5000);
+	step(d, &e);
+	assert_int_equal(d->out.found[0], SY_FOUND_INLINE);
+	assert_int_equal(d->out.found[31], SY_FOUND_INLINE);
+	e = resolve_event(d, &c, 1, 2, 0, 33, &field, 1, 5000);
+	step(d, &e);
+	assert_int_equal(d->out.found[0], SY_FOUND_PINNED);
+	assert_int_equal(d->out.found[32], SY_FOUND_PINNED);
+	driver_close(d);
+}
+
+/* A client that no transport takes to the slab gets inline as much as goes into the message. */
+static void test_inline_is_the_only_way(void **state)
+{
+	(void)state;
+	struct sy_core_params params = driver_params(SLAB);
+	params.remote_write = false;
+	struct driver *d = driver_open(&params);
+	struct client local = client_new(d, 1, TOKEN), far = client_new(d, 2, 0);
+	put(d, &local, 0, 1, 1, index_of(&t, 1, 10, 8, 1, 1000));
+	struct sy_span field = span("a00");
+	struct sy_event e = resolve_event(d, &far, 1, 1, 10, 8, &field, 1, 5000);
+	step(d, &e);
+	assert_memory_equal(d->out.found, "\2\2\2\2\1\1\1\1", 8);
 	driver_close(d);
 }
 
@@ -394,6 +438,8 @@ int main(void)
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_inline),
+		cmocka_unit_test(test_inline_while_it_pays),
+		cmocka_unit_test(test_inline_is_the_only_way),
 		cmocka_unit_test(test_pinned_until_unpinned),
 		cmocka_unit_test(test_mark_of_an_older_pin),
 		cmocka_unit_test(test_remote_pin_expires_into_quarantine),

@@ -183,7 +183,7 @@ static void test_inline_values_are_copied_at_once(void **state)
 	/* Nothing was pinned for them. */
 	assert_int_equal(rig_stats(rig).pins, 0);
 
-	/* Values over the limit of one reply are pinned. */
+	/* Values that are more together than the limit of one reply are all pinned. */
 	free(blob);
 	blob = rig_blob(2, 100, 20, 250, &bytes);
 	request = inline_request(rig, 0, 3, 2, blob, bytes);
@@ -191,9 +191,12 @@ static void test_inline_values_are_copied_at_once(void **state)
 	uint64_t many[20];
 	for (uint64_t i = 0; i < 20; i++)
 		many[i] = 100 + i;
-	reply = resolve(rig, 0, 4, many, 20, 250);
+	reply = resolve(rig, 0, 4, many, 16, 250);
 	assert_int_equal(reply->inline_bytes.bytes, 16 * 250);
 	assert_int_equal(reply->resolved.found[15], SY_FOUND_INLINE);
+	reply = resolve(rig, 0, 5, many, 17, 250);
+	assert_int_equal(reply->inline_bytes.bytes, 0);
+	assert_int_equal(reply->resolved.found[0], SY_FOUND_PINNED);
 	assert_int_equal(reply->resolved.found[16], SY_FOUND_PINNED);
 	free(blob);
 }
