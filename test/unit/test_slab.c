@@ -122,6 +122,29 @@ static void test_too_large_is_said_at_once(void **state)
 	assert_non_null(strstr(err.message, "No such file"));
 }
 
+static bool write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	if (fd >= 0)
+		close(fd);
+	return written;
+}
+
+/* One who is not root mounts as the root of a user namespace of his own. */
+static bool enter_mount_namespace(void)
+{
+	char users[32], groups[32];
+	if (unshare(CLONE_NEWNS) == 0)
+		return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+	snprintf(users, sizeof users, "0 %u 1", (unsigned)getuid());
+	snprintf(groups, sizeof groups, "0 %u 1", (unsigned)getgid());
+	return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+	       write_text("/proc/self/uid_map", users) &&
+	       write_text("/proc/self/setgroups", "deny") &&
+	       write_text("/proc/self/gid_map", groups);
+}
+
 /* A mount of 2 MiB, in a child so that it goes with the child's mount namespace. Exit 77: the
  * system lets us make none. */
 static int try_small_mount(const char *dir)
@@ -129,8 +152,7 @@ static int try_small_mount(const char *dir)
 	char name[SY_SLAB_NAME_BYTES], path[SY_SLAB_PATH_BYTES + 64];
 	struct sy_slab slab;
 	sy_error err = {0};
-	if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-	    mount("tmpfs", dir, "tmpfs", 0, "size=2m,mode=0700") != 0)
+	if (!enter_mount_namespace() || mount("tmpfs", dir, "tmpfs", 0, "size=2m,mode=0700") != 0)
 		return 77;
 	name_slab(name);
 	snprintf(path, sizeof path, "%s/%s", dir, name);
