@@ -61,6 +61,13 @@ SY_API sy_status sy_directory_is_dead(sy_directory *directory, uint32_t unit_id,
                                       uint64_t incarnation, uint64_t deadline_ns, bool *ret_dead,
                                       sy_error *err);
 
+/* Says that the incarnation's process has ended: for ever, everyone is told that what it held is
+ * gone. For supervisors of units that `slabyard directory` did not start itself, and only for who
+ * saw the process end. Saying it twice is saying it once. SY_E_INVALID (no such slot, incarnation
+ * 0), SY_E_SYS (the directory cannot write its state), SY_E_TIMEOUT. */
+SY_API sy_status sy_directory_exited(sy_directory *directory, uint32_t unit_id,
+                                     uint64_t incarnation, uint64_t deadline_ns, sy_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -91,5 +91,10 @@ class Directory:
         """Whether that incarnation of the unit is dead, for ever."""
         return self._core.is_dead(unit_id, incarnation, deadline)
 
+    def exited(self, unit_id, incarnation, deadline=None):
+        """Says that this incarnation's process has ended: for ever, everyone is told that what it
+        held is gone. Only for who saw the process end."""
+        self._core.exited(unit_id, incarnation, deadline)
+
     def __repr__(self):
         return f"<slabyard.Directory {self.address}>"

@@ -225,6 +225,28 @@ static PyObject *directory_is_dead(PyObject *object, PyObject *args)
 	return PyErr_Occurred() ? NULL : PyBool_FromLong(dead);
 }
 
+/* exited(unit_id, incarnation, deadline) */
+static PyObject *directory_exited(PyObject *object, PyObject *args)
+{
+	struct sypy_directory *self = (struct sypy_directory *)object;
+	unsigned unit_id;
+	unsigned long long incarnation;
+	uint64_t deadline_ns;
+	sy_error err = {0};
+	sy_status status;
+
+	if (!PyArg_ParseTuple(args, "IKO&", &unit_id, &incarnation, sypy_deadline, &deadline_ns))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	status = sy_directory_exited(self->directory, unit_id, incarnation, deadline_ns, &err);
+	Py_END_ALLOW_THREADS
+	if (status != SY_OK)
+		sypy_raise(&err, NULL);
+	if (PyErr_Occurred())
+		return NULL;
+	Py_RETURN_NONE;
+}
+
 static PyObject *directory_address(PyObject *object, void *unused)
 {
 	(void)unused;
@@ -237,6 +259,7 @@ bool sypy_directory_add(PyObject *module)
 	static PyMethodDef methods[] = {
 		{"units", directory_units, METH_VARARGS, NULL},
 		{"is_dead", directory_is_dead, METH_VARARGS, NULL},
+		{"exited", directory_exited, METH_VARARGS, NULL},
 		{NULL, NULL, 0, NULL},
 	};
 	static PyGetSetDef attributes[] = {

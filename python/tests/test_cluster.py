@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from support import PATIENCE_S, await_that
 
 import slabyard
+from slabyard.cluster import command_path
+from slabyard.errors import DataPlaneLostKeys, DataPlaneTimeout, DataPlaneTransferFailed
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
 
@@ -159,6 +162,84 @@ class Examples(unittest.TestCase):
             failed, tried = doctest.testmod(module, verbose=False)
             self.assertEqual(failed, 0)
             self.assertGreater(tried, 0)
+
+
+class Apart(unittest.TestCase):
+    """A directory alone, and units that somebody else starts and watches."""
+
+    def setUp(self):
+        top = tempfile.TemporaryDirectory(prefix="slabyard-")
+        self.addCleanup(top.cleanup)
+        self.run_dir = os.path.join(top.name, "run")
+        self.processes = []
+        self.addCleanup(self.end_all)
+        self.directory = self.start("directory", "--units", "2")
+        self.assertIn("directory up at ipc://", self.directory.stdout.readline())
+        address = slabyard.Directory(run_dir=self.run_dir).address
+        self.units = [
+            self.start(
+                *("unit", "--unit-id", str(k), "--units", "2"),
+                *("--directory", address, "--slab-bytes", "16MiB"),
+            )
+            for k in range(2)
+        ]
+        await_that("both serve", lambda: self.states() == ["active", "active"])
+
+    def start(self, command, *words):
+        process = subprocess.Popen(
+            [command_path(), command, "--run-dir", self.run_dir, *words],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def end_all(self):
+        for process in self.processes:
+            process.kill()
+            process.wait(PATIENCE_S)
+            process.stdout.close()
+
+    def states(self):
+        return [unit["state"] for unit in slabyard.Directory(run_dir=self.run_dir).units()]
+
+    def test_an_end_is_known_once_it_is_reported(self):
+        directory = slabyard.Directory(run_dir=self.run_dir)
+        with slabyard.Client(self.run_dir, timeout_s=20, control_timeout_s=0.5) as client:
+            client.put({"0@a": 1, "1@a": 2})
+            unit = directory.units()[1]
+            self.units[1].kill()
+            self.units[1].wait(PATIENCE_S)
+            self.assertEqual(self.states(), ["active", "active"])
+            with self.assertRaises((DataPlaneTimeout, DataPlaneTransferFailed)):
+                client.get(["1@a"], deadline=time.monotonic() + 1)
+            for _ in range(2):
+                directory.exited(1, unit["incarnation"])
+            self.assertEqual(self.states(), ["active", "dead"])
+            with self.assertRaises(DataPlaneLostKeys) as caught:
+                client.get(["0@a", "1@a"])
+            self.assertEqual(caught.exception.keys, ["1@a"])
+            self.assertEqual(client.get(["0@a"]), [1])
+        with self.assertRaises(ValueError):
+            directory.exited(2, 1)
+
+    def test_the_directory_ends_after_its_units(self):
+        directory = slabyard.Directory(run_dir=self.run_dir)
+        self.directory.terminate()
+
+        def is_silent():
+            try:
+                directory.epoch(time.monotonic() + 0.2)
+            except DataPlaneTimeout:
+                return True
+
+        await_that("it answers nobody", is_silent)
+        self.assertIsNone(self.directory.poll())
+        for unit in self.units:
+            unit.terminate()
+        for process in self.processes:
+            self.assertEqual(process.wait(PATIENCE_S), 0)
+        self.assertFalse(os.path.exists(self.run_dir))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 #ifndef SY_COMMANDS_H
 #define SY_COMMANDS_H
 
-/* X(name, what it does in one line). `unit` is run by `up` alone and not listed. */
+/* X(name, what it does in one line). `unit` and `directory` are run by other programs (`unit` by
+ * `up`) and not listed. */
 #define SY_COMMAND_LIST(X) \
 	X(up, "make a cluster of units on this host and keep it running") \
 	X(down, "stop a cluster and remove what it left") \
@@ -23,6 +24,7 @@ struct sy_cli;
 	int sy_command_##name(struct sy_cli *cli, int argc, char **argv);
 SY_COMMAND_LIST(SY_COMMAND_DECLARE)
 SY_COMMAND_DECLARE(unit, "")
+SY_COMMAND_DECLARE(directory, "")
 #undef SY_COMMAND_DECLARE
 
 #endif

@@ -9,13 +9,14 @@
 
 struct command {
 	const char *name;
-	const char *summary; /* NULL: for `up` alone, not listed and never guessed */
+	const char *summary; /* NULL: for programs, not listed and never guessed */
 	int (*run)(struct sy_cli *cli, int argc, char **argv);
 };
 
 #define COMMAND_ROW(name, summary) {#name, summary, sy_command_##name},
 static const struct command commands[] = {
 	SY_COMMAND_LIST(COMMAND_ROW){"unit", NULL, sy_command_unit},
+	{"directory", NULL, sy_command_directory},
 };
 #undef COMMAND_ROW
 

@@ -98,3 +98,13 @@ sy_status sy_directory_is_dead(sy_directory *directory, uint32_t unit_id, uint64
 
 	return sy_dir_client_is_dead(directory->client, unit_id, incarnation, end_ns, ret_dead, err);
 }
+
+sy_status sy_directory_exited(sy_directory *directory, uint32_t unit_id, uint64_t incarnation,
+                              uint64_t deadline_ns, sy_error *err)
+{
+	uint64_t end_ns = sy_clock_deadline(deadline_ns, directory->timeout_ns);
+
+	if (incarnation == 0)
+		return sy_fail(err, SY_E_INVALID, __func__, "incarnation 0 is no unit's");
+	return sy_dir_client_exited(directory->client, unit_id, incarnation, end_ns, err);
+}

@@ -238,7 +238,7 @@ static void readiness_check(struct supervisor *supervisor)
 	for (uint32_t i = 0; i < supervisor->config->unit_count; i++) {
 		const struct sy_unit_info *slot =
 			sy_registry_slot(sy_dir_server_registry(supervisor->directory), i);
-		if (slot->state != SY_UNIT_ACTIVE)
+		if (slot->state != SY_UNIT_ACTIVE && !supervisor->config->directory_only)
 			return;
 		total_bytes += slot->slab_bytes;
 	}
@@ -392,10 +392,14 @@ static sy_status supervisor_start(struct supervisor *supervisor)
 static sy_status supervisor_serve(struct supervisor *supervisor)
 {
 	phase_set(supervisor, PHASE_STARTING, supervisor->config->start_timeout_ns);
-	sy_status status = units_start(supervisor);
+	sy_status status = supervisor->config->directory_only ? SY_OK : units_start(supervisor);
 	if (status != SY_OK)
 		end_begin(supervisor, status);
 	run(supervisor);
+	/* Who ends us ends them, too, and they hold files in our run directory. What does not end
+	 * in time keeps them, and the rest is removed. */
+	if (supervisor->config->directory_only)
+		(void)sy_leftovers_await(&supervisor->dir, sy_clock_now_ns() + TERM_GRACE_NS, NULL);
 	uint32_t left = living_count(supervisor);
 	if (left > 0 && supervisor->status == SY_OK)
 		supervisor->status = sy_fail(supervisor->err, SY_E_BUSY, __func__,

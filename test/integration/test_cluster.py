@@ -353,7 +353,7 @@ class TestRefusals(ClusterCase):
         top = self.slabyard("--help").stdout
         names = re.findall(r"^  ([a-z]+) +[a-z]", top, re.M)
         self.assertTrue({"up", "down", "status"} <= set(names), names)
-        for name in [*names, "unit"]:
+        for name in [*names, "unit", "directory"]:
             text = self.slabyard(name, "--help").stdout
             self.assertTrue(text.startswith(f"Usage: slabyard {name} [OPTIONS]"), text)
             self.assertEqual(self.slabyard(name, "-h").stdout, text)

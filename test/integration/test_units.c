@@ -77,6 +77,8 @@ static void test_directory(void **state)
 	assert_int_equal(sy_directory_units(directory, 0, 0, units, 1, &count, NULL, NULL, NULL),
 	                 SY_E_INVALID);
 	assert_int_equal(sy_directory_is_dead(directory, 7, 1, 0, &dead, NULL), SY_E_INVALID);
+	assert_int_equal(sy_directory_exited(directory, 7, 1, 0, NULL), SY_E_INVALID);
+	assert_int_equal(sy_directory_exited(directory, 0, 0, 0, NULL), SY_E_INVALID);
 	assert_int_equal(strncmp(sy_directory_address(directory), "ipc://", 6), 0);
 	assert_int_equal(sy_directory_open(&both, &other, NULL), SY_E_INVALID);
 	assert_int_equal(sy_directory_open(&nowhere, &other, NULL), SY_E_SYS);
