@@ -7,6 +7,7 @@ is done; `deadline` is time.monotonic() seconds or None, which is the store's ti
 
 import bisect
 import contextlib
+import operator
 import threading
 import time
 from collections import OrderedDict
@@ -187,19 +188,21 @@ class UnitSlabStore:
         with self._guard:
             self._units = units
 
-    def _is_marked(self, unit):
-        return self._dead.get(unit["unit_id"]) == unit["incarnation"]
+    def _is_dead(self, unit):
+        """As far as the unit list and the marks tell."""
+        marked = self._dead.get(unit["unit_id"])
+        return unit["state"] == "dead" or marked == unit["incarnation"]
 
     def _unit(self, unit_id):
         """What is known of the unit, a dict; refreshed once if it is unknown or was marked dead.
         Connects its remote, which stands under "remote". LostBlobs: unknown, or dead."""
         unit = self._units.get(unit_id)
-        if unit is None or unit["incarnation"] == 0 or self._is_marked(unit):
+        if unit is None or unit["incarnation"] == 0 or self._is_dead(unit):
             self._refresh_units()
             unit = self._units.get(unit_id)
         if unit is None or unit["incarnation"] == 0:
             raise LostBlobs([], f"there is no unit {unit_id}")
-        if unit["state"] == "dead" or self._is_marked(unit):
+        if self._is_dead(unit):
             raise LostBlobs([], f"unit {unit_id} is dead")
         if "remote" not in unit:
             self._store.connect(unit_id, None)
@@ -259,7 +262,7 @@ class UnitSlabStore:
         """(exception or None, ids of all not known published)"""
         known, failed = [], []
         for segments, nbytes, n_entries, unit_id, blob_id in blobs:
-            if isinstance(unit_id, int) and 0 <= unit_id < self._store.unit_count:
+            if self._is_slot(unit_id):
                 known.append((list(segments), nbytes, n_entries, unit_id, blob_id))
             else:
                 failed.append((unit_id, blob_id))
@@ -338,7 +341,9 @@ class UnitSlabStore:
         return resolved
 
     def _is_slot(self, unit_id):
-        return isinstance(unit_id, int) and 0 <= unit_id < self._store.unit_count
+        """A whole number of any type, numpy's too, as row % N has it."""
+        whole = hasattr(unit_id, "__index__")
+        return whole and 0 <= operator.index(unit_id) < self._store.unit_count
 
     def read_entries(self, reads, keys_of, deadline):
         """Reads ranges of slabs into memory: {unit: [(slab_off, nbytes, local_addr)]}.

@@ -27,11 +27,16 @@ class ClusterCase(unittest.TestCase):
 
     UNITS = 2
     SLAB = "64MiB"
+    WORDS = ()  # more of `slabyard up`
     OPTIONS = {}
 
     @classmethod
+    def new_cluster(cls):
+        return slabyard.local(units=cls.UNITS, slab_bytes=cls.SLAB, options=cls.WORDS)
+
+    @classmethod
     def setUpClass(cls):
-        cls.cluster = slabyard.local(units=cls.UNITS, slab_bytes=cls.SLAB)
+        cls.cluster = cls.new_cluster()
         cls.addClassCleanup(cls.cluster.close)
 
     def setUp(self):

@@ -204,6 +204,10 @@ static void start(struct sy_hub *hub, struct sy_call *call, struct sy_waiter *me
 	call->link->calls = call;
 	sy_machine_start(call->link->machine, &call->op, now_ns);
 	sy_link_pump(call->link, now_ns);
+	/* The list says dead, which decides nothing, so the directory is asked, and at once: each call
+	 * would wait longer than the one before if it waited for the backoff of the connection. */
+	if (hub->units[call->unit_id].state == SY_UNIT_DEAD)
+		call->link->connect_due = true;
 }
 
 static void enter(struct sy_hub *hub, struct sy_waiter *me)
