@@ -4,6 +4,7 @@ from itertools import repeat
 from operator import attrgetter
 
 import torch
+from torch.nested._internal.nested_tensor import NestedTensor
 
 from slabyard import columns
 
@@ -53,15 +54,20 @@ _TORCH = {
 
 
 def _plain(tensor):
-    """In main memory, without gradient, with its bytes as they look."""
+    """Without gradient, with its bytes as they look. What lies elsewhere than in main memory is
+    refused: moving it waits for the device, which is the caller's to decide."""
     if tensor.layout is not torch.strided:
         raise TypeError(f"a tensor of layout {tensor.layout} cannot be stored")
-    return tensor.detach().cpu().resolve_conj().resolve_neg()
+    if not tensor.is_cpu:
+        raise TypeError(
+            f"the tensor lies on {tensor.device}: move it to main memory first, as .cpu() does"
+        )
+    return tensor.detach().resolve_conj().resolve_neg()
 
 
 def bits(tensor):
     """(array, code) of a dense tensor; ((values, offsets), code) or (list, code) of a nested."""
-    if tensor.is_nested:
+    if type(tensor) is NestedTensor or tensor.is_nested:
         return _nested_bits(tensor)
     tensor = _plain(tensor)
     as_bits, code = _BITS.get(tensor.dtype, (None, -1))
@@ -72,9 +78,10 @@ def bits(tensor):
 
 def _nested_bits(tensor):
     """A jagged tensor whose rows lie side by side goes as it is; others row by row."""
-    if tensor.layout is torch.jagged and tensor.lengths() is None and tensor._ragged_idx == 1:
-        values, code = bits(tensor.values())
-        return (values, tensor.offsets().detach().cpu().numpy()), code
+    # Its parts are taken as attributes: each of its methods costs as much as a whole column.
+    if type(tensor) is NestedTensor and tensor._lengths is None and tensor._ragged_idx == 1:
+        values, code = bits(tensor._values)
+        return (values, _plain(tensor._offsets).numpy()), code
     rows = list(tensor.unbind())
     return list_bits(rows, set(map(type, rows)))
 
@@ -88,6 +95,7 @@ def list_bits(values, types):
             len(dtypes) == 1
             and not any(map(attrgetter("is_nested"), values))
             and set(map(attrgetter("layout"), values)) == {torch.strided}
+            and all(map(attrgetter("is_cpu"), values))
         )
         if plain:
             return _uniform(values, dtypes.pop())
@@ -95,7 +103,7 @@ def list_bits(values, types):
 
 
 def _uniform(tensors, dtype):
-    tensors = map(torch.Tensor.cpu, map(torch.Tensor.detach, tensors))
+    tensors = map(torch.Tensor.detach, tensors)
     if dtype.is_complex:
         tensors = map(torch.Tensor.resolve_conj, tensors)
     tensors = map(torch.Tensor.resolve_neg, tensors)
@@ -115,6 +123,11 @@ def _one(tensor):
     return tensor.numpy()
 
 
+def rows(tensor):
+    """Row numbers as an array."""
+    return _plain(tensor).numpy()
+
+
 class TorchArrays:
     """Makes torch tensors over the memory of a result."""
 
@@ -126,10 +139,6 @@ class TorchArrays:
         if tensor.nbytes == 0:
             return torch.empty(tensor.shape, dtype=dtype)
         return torch.frombuffer(tensor, dtype=dtype).reshape(tensor.shape)
-
-    @staticmethod
-    def own(array):
-        return array.clone()
 
     @staticmethod
     def jagged(values, offsets):

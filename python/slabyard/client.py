@@ -205,7 +205,9 @@ def rows_of(rows):
     """Rows as C takes them: an integer array or a sequence of ints."""
     tensor = _columns.torch_tensor_type()
     if tensor is not None and isinstance(rows, tensor):
-        return rows.detach().cpu().numpy()
+        from slabyard import _torch
+
+        return _torch.rows(rows)
     return rows
 
 

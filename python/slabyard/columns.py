@@ -253,10 +253,6 @@ class NumpyArrays:
         return np.ndarray(tensor.shape, numpy_dtype(tensor.dtype), buffer=tensor)
 
     @staticmethod
-    def own(array):
-        return array.copy()
-
-    @staticmethod
     def jagged(values, offsets):
         return Jagged(values, offsets)
 
@@ -274,10 +270,6 @@ class DlpackArrays:
     @staticmethod
     def array(tensor):
         return tensor
-
-    @staticmethod
-    def own(array):
-        return _core.from_dlpack(array.__dlpack__(copy=True, max_version=(1, 0)))
 
     @staticmethod
     def jagged(values, offsets):
@@ -329,9 +321,7 @@ def take_column(result, c, row_count, arrays, makers_of, as_jagged, total_bytes)
         offsets = result.offsets(c)
         sums = np.ndarray(offsets.shape, np.int64, buffer=offsets)
         shape = (int(sums[-1]), *tail)
-    array = arrays.array(result.tensor(c, shape))
-    if nbytes * _OWN_SHARE < total_bytes:
-        array = arrays.own(array)
+    array = arrays.array(result.tensor(c, shape, nbytes * _OWN_SHARE < total_bytes))
     if rank == 0:
         if found < row_count:
             array = arrays.spread(array, NumpyArrays.array(result.found(c)))

@@ -54,6 +54,10 @@ int sypy_deadline(PyObject *seconds, void *ret_deadline_ns);
 /* Seconds, more than 0, to nanoseconds; None is 0. An "O&" converter. */
 int sypy_duration(PyObject *seconds, void *ret_ns);
 
+/* Whole numbers that fit, ValueError otherwise: "O&" converters, for "K" and "I" cut silently. */
+int sypy_u64(PyObject *number, void *ret_u64);
+int sypy_u32(PyObject *number, void *ret_u32);
+
 /* Who is inside an object that may be closed. A call enters before it drops the GIL, so what it
  * uses stands until it leaves. */
 struct sypy_gate {
@@ -158,6 +162,8 @@ PyObject *sypy_result_new(sy_result *result, size_t row_count, size_t column_cou
 /* Memory with a dtype and a shape, kept by owner. */
 PyObject *sypy_tensor_new(PyObject *owner, const void *data, sy_dtype dtype, uint32_t ndim,
                           const uint64_t *shape, bool readonly);
+/* A writable tensor of the same bytes, in memory of its own. */
+PyObject *sypy_tensor_copy(PyObject *tensor);
 /* How a got value becomes an object. */
 struct sypy_makers {
 	PyObject *tensor; /* called with a Tensor */

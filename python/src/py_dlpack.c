@@ -122,22 +122,6 @@ static PyObject *make_capsule(struct sypy_tensor *self, bool versioned)
 	return capsule;
 }
 
-/* A writable tensor of the same bytes. */
-static PyObject *copy_of(const struct sypy_tensor *self)
-{
-	PyObject *memory = PyByteArray_FromStringAndSize(self->data, (Py_ssize_t)self->nbytes);
-	uint64_t shape[SY_RANK_MAX + 1] = {0};
-
-	if (memory == NULL)
-		return NULL;
-	for (uint32_t d = 0; d < self->ndim; d++)
-		shape[d] = (uint64_t)self->shape[d];
-	PyObject *copy = sypy_tensor_new(memory, PyByteArray_AS_STRING(memory), self->dtype,
-	                                 self->ndim, shape, false);
-	Py_DECREF(memory);
-	return copy;
-}
-
 PyObject *sypy_dlpack_out(PyObject *object, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
@@ -160,7 +144,7 @@ PyObject *sypy_dlpack_out(PyObject *object, PyObject *args, PyObject *kwargs)
 	if (PyErr_Occurred())
 		return NULL;
 	if (copy == Py_True) {
-		PyObject *made = copy_of(self);
+		PyObject *made = sypy_tensor_copy(object);
 		PyObject *capsule =
 			made == NULL ? NULL : make_capsule((struct sypy_tensor *)made, major >= 1);
 

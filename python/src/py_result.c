@@ -86,16 +86,18 @@ static bool shape_from(PyObject *tuple, uint64_t *shape)
 	return true;
 }
 
-/* tensor(c, shape) -> Tensor over the column's bytes, which lie side by side */
+/* tensor(c, shape, own) -> Tensor over the column's bytes, which lie side by side; own: over a
+ * copy of them, so that it does not keep the whole result */
 static PyObject *result_tensor(PyObject *object, PyObject *args)
 {
 	struct sypy_result *self = (struct sypy_result *)object;
 	sy_got_column column;
 	Py_ssize_t c;
 	PyObject *given;
+	int own;
 	uint64_t shape[SY_RANK_MAX + 1] = {0};
 
-	if (!PyArg_ParseTuple(args, "nO!", &c, &PyTuple_Type, &given) ||
+	if (!PyArg_ParseTuple(args, "nO!p", &c, &PyTuple_Type, &given, &own) ||
 	    !column_at(self, c, &column) || !shape_from(given, shape))
 		return NULL;
 	uint64_t bytes = sy_dtype_bytes(column.dtype);
@@ -107,8 +109,13 @@ static PyObject *result_tensor(PyObject *object, PyObject *args)
 		             (unsigned long long)bytes);
 		return NULL;
 	}
-	return sypy_tensor_new(object, column.data, column.dtype,
-	                       (uint32_t)PyTuple_GET_SIZE(given), shape, false);
+	PyObject *tensor = sypy_tensor_new(object, column.data, column.dtype,
+	                                   (uint32_t)PyTuple_GET_SIZE(given), shape, false);
+	if (tensor == NULL || !own)
+		return tensor;
+	PyObject *copy = sypy_tensor_copy(tensor);
+	Py_DECREF(tensor);
+	return copy;
 }
 
 /* found(c) -> Tensor of bool, one a row */

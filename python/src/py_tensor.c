@@ -28,6 +28,22 @@ PyObject *sypy_tensor_new(PyObject *owner, const void *data, sy_dtype dtype, uin
 	return (PyObject *)self;
 }
 
+PyObject *sypy_tensor_copy(PyObject *object)
+{
+	const struct sypy_tensor *self = (const struct sypy_tensor *)object;
+	PyObject *memory = PyByteArray_FromStringAndSize(self->data, (Py_ssize_t)self->nbytes);
+	uint64_t shape[SY_RANK_MAX + 1] = {0};
+
+	if (memory == NULL)
+		return NULL;
+	for (uint32_t d = 0; d < self->ndim; d++)
+		shape[d] = (uint64_t)self->shape[d];
+	PyObject *copy = sypy_tensor_new(memory, PyByteArray_AS_STRING(memory), self->dtype,
+	                                 self->ndim, shape, false);
+	Py_DECREF(memory);
+	return copy;
+}
+
 static void tensor_dealloc(PyObject *object)
 {
 	struct sypy_tensor *self = (struct sypy_tensor *)object;

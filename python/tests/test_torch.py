@@ -165,6 +165,20 @@ class Torch(ClusterCase):
         self.assertEqual([r.tolist() for r in got["j"].unbind()], [[], [0, 1]])
         self.assertEqual(got["n"], [None, None])
 
+    def test_other_devices_are_refused(self):
+        torch = self.torch
+        away = torch.zeros(4, 2, device="meta")
+        jagged = torch.nested.nested_tensor_from_jagged(
+            torch.zeros(3, device="meta"), torch.tensor([0, 1, 1, 2, 3], device="meta")
+        )
+        for column in (away, jagged, list(away), [away[0], torch.zeros(2), 1, None]):
+            with self.assertRaisesRegex(TypeError, "column 'x'.*lies on meta.*cpu"):
+                self.client.put_columns([1, 2, 3, 4], {"x": column})
+        with self.assertRaisesRegex(TypeError, "lies on meta"):
+            self.client.put(["1@a"], [away])
+        with self.assertRaisesRegex(TypeError, "lies on meta"):
+            self.client.clear(torch.zeros(2, dtype=torch.int64, device="meta"))
+
     def test_views_are_refused(self):
         with self.assertRaisesRegex(ValueError, "read-only"):
             self.client.get_columns([1], ["x"], copy=False, arrays="torch")
