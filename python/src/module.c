@@ -118,6 +118,12 @@ static PyMethodDef functions[] = {
 
 static int module_exec(PyObject *module)
 {
+	/* Types and classes are kept for the process; a second set would not know the first's. */
+	if (sypy_names.pickle_dumps != NULL) {
+		PyErr_SetString(PyExc_ImportError, "slabyard._core is loaded once a process, in its main "
+		                                   "interpreter");
+		return -1;
+	}
 	sypy_names.pickle_dumps = import_name("pickle", "dumps");
 	if (sypy_names.pickle_dumps == NULL || !sypy_errors_init(module))
 		return -1;

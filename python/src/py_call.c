@@ -71,6 +71,38 @@ int sypy_duration(PyObject *seconds, void *ret_ns)
 	return 1;
 }
 
+static bool number_up_to(PyObject *object, uint64_t most, uint64_t *ret_value)
+{
+	PyObject *number = PyNumber_Index(object);
+	uint64_t value = number == NULL ? 0 : PyLong_AsUnsignedLongLong(number);
+
+	Py_XDECREF(number);
+	bool overflown = PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError);
+	if (overflown)
+		PyErr_Clear();
+	if (overflown || value > most)
+		PyErr_Format(PyExc_ValueError, "%R is not in 0 .. %llu", object, (unsigned long long)most);
+	if (PyErr_Occurred())
+		return false;
+	*ret_value = value;
+	return true;
+}
+
+int sypy_u64(PyObject *number, void *ret_u64)
+{
+	return number_up_to(number, UINT64_MAX, ret_u64);
+}
+
+int sypy_u32(PyObject *number, void *ret_u32)
+{
+	uint64_t value;
+
+	if (!number_up_to(number, UINT32_MAX, &value))
+		return 0;
+	*(uint32_t *)ret_u32 = (uint32_t)value;
+	return 1;
+}
+
 static const uint64_t SECOND_NS = 1000000000u;
 static const uint64_t LOOK_NS = 100000000u;
 static const uint64_t TIMEOUT_S = 120; /* the library's own default */
@@ -100,14 +132,21 @@ void sypy_gate_done(struct sypy_gate *gate)
 
 bool sypy_gate_enter(struct sypy_gate *gate, const char *what)
 {
-	pthread_mutex_lock(&gate->lock);
-	bool open = !gate->closing;
-	gate->running += open;
-	pthread_mutex_unlock(&gate->lock);
+	/* In a fork child nobody may be left to give the lock up. */
+	bool mine = gate->pid == getpid(), open = false;
+
+	if (mine) {
+		pthread_mutex_lock(&gate->lock);
+		open = !gate->closing;
+		gate->running += open;
+		pthread_mutex_unlock(&gate->lock);
+	}
 	if (!open) {
 		sy_error err = {.status = SY_E_FATAL};
 
-		PyOS_snprintf(err.message, sizeof err.message, "the %s is closed", what);
+		PyOS_snprintf(err.message, sizeof err.message,
+		              mine ? "the %s is closed"
+		                   : "the %s was opened before a fork; open one in the child", what);
 		sypy_raise(&err, NULL);
 	}
 	return open;

@@ -34,16 +34,11 @@ static PyObject *change(PyObject *object, PyObject *args,
                         sy_status (*call)(sy_endpoint *, void *, size_t, sy_error *))
 {
 	struct sypy_endpoint *self = (struct sypy_endpoint *)object;
-	unsigned long long addr;
-	Py_ssize_t bytes;
+	uint64_t addr, bytes;
 	sy_error err = {0};
 
-	if (!PyArg_ParseTuple(args, "Kn", &addr, &bytes))
+	if (!PyArg_ParseTuple(args, "O&O&", sypy_u64, &addr, sypy_u64, &bytes))
 		return NULL;
-	if (bytes < 0) {
-		PyErr_SetString(PyExc_ValueError, "a size below zero");
-		return NULL;
-	}
 	if (call(self->endpoint, (void *)(uintptr_t)addr, (size_t)bytes, &err) != SY_OK) {
 		sypy_raise(&err, NULL);
 		return NULL;
@@ -171,14 +166,14 @@ static PyObject *unit_dict(const sy_unit_entry *unit)
 static PyObject *directory_units(PyObject *object, PyObject *args)
 {
 	struct sypy_directory *self = (struct sypy_directory *)object;
-	unsigned long long min_epoch;
+	uint64_t min_epoch;
 	uint64_t deadline_ns, epoch = 0;
 	uint32_t slot_count = 0;
 	size_t count = 0;
 	sy_error err = {0};
 	sy_status status;
 
-	if (!PyArg_ParseTuple(args, "KO&", &min_epoch, sypy_deadline, &deadline_ns))
+	if (!PyArg_ParseTuple(args, "O&O&", sypy_u64, &min_epoch, sypy_deadline, &deadline_ns))
 		return NULL;
 	sy_unit_entry *units = PyMem_Calloc(SY_DIRECTORY_UNITS_MAX, sizeof *units);
 	if (units == NULL)
@@ -208,14 +203,15 @@ static PyObject *directory_units(PyObject *object, PyObject *args)
 static PyObject *directory_is_dead(PyObject *object, PyObject *args)
 {
 	struct sypy_directory *self = (struct sypy_directory *)object;
-	unsigned unit_id;
-	unsigned long long incarnation;
+	uint32_t unit_id;
+	uint64_t incarnation;
 	uint64_t deadline_ns;
 	bool dead = false;
 	sy_error err = {0};
 	sy_status status;
 
-	if (!PyArg_ParseTuple(args, "IKO&", &unit_id, &incarnation, sypy_deadline, &deadline_ns))
+	if (!PyArg_ParseTuple(args, "O&O&O&", sypy_u32, &unit_id, sypy_u64, &incarnation,
+	                      sypy_deadline, &deadline_ns))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
 	status = sy_directory_is_dead(self->directory, unit_id, incarnation, deadline_ns, &dead, &err);

@@ -132,9 +132,10 @@ static void blobs_done(struct blobs *blobs)
 static bool take_segments(PyObject *list, sy_segment *segments)
 {
 	for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-		unsigned long long addr, offset, bytes;
+		uint64_t addr, offset, bytes;
 
-		if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "KKK", &addr, &offset, &bytes))
+		if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "O&O&O&", sypy_u64, &addr, sypy_u64,
+		                      &offset, sypy_u64, &bytes))
 			return false;
 		segments[i] = (sy_segment){(const void *)(uintptr_t)addr, offset, bytes};
 	}
@@ -169,11 +170,12 @@ static bool blobs_from(PyObject *list, struct blobs *ret_blobs)
 	for (size_t i = 0; i < blobs.count; i++) {
 		sy_store_blob *blob = &blobs.blobs[i];
 		PyObject *list_of, *id;
-		unsigned long long nbytes;
-		unsigned entries, unit_id;
+		uint64_t nbytes;
+		uint32_t entries, unit_id;
 
-		if (!PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)i), "O!KIIO", &PyList_Type,
-		                      &list_of, &nbytes, &entries, &unit_id, &id) ||
+		if (!PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)i), "O!O&O&O&O", &PyList_Type,
+		                      &list_of, sypy_u64, &nbytes, sypy_u32, &entries, sypy_u32, &unit_id,
+		                      &id) ||
 		    !take_segments(list_of, segments) || !sypy_blob_id_from(id, &blob->blob_id)) {
 			blobs_done(&blobs);
 			return false;
@@ -262,14 +264,14 @@ static PyObject *store_commit(PyObject *object, PyObject *args)
 {
 	struct sypy_store *self = (struct sypy_store *)object;
 	PyObject *text;
-	unsigned unit_id;
+	uint32_t unit_id;
 	uint64_t deadline_ns;
 	sy_blob_id id;
 	sy_error err = {0};
 	bool published = false;
 	sy_status status;
 
-	if (!PyArg_ParseTuple(args, "IOO&", &unit_id, &text, sypy_deadline, &deadline_ns) ||
+	if (!PyArg_ParseTuple(args, "O&OO&", sypy_u32, &unit_id, &text, sypy_deadline, &deadline_ns) ||
 	    !sypy_blob_id_from(text, &id))
 		return NULL;
 	sy_store *store = sypy_store_enter(self);
@@ -317,11 +319,11 @@ static PyObject *store_refresh(PyObject *object, PyObject *deadline)
 static PyObject *store_unit_dead(PyObject *object, PyObject *args)
 {
 	struct sypy_store *self = (struct sypy_store *)object;
-	unsigned unit_id;
+	uint32_t unit_id;
 	uint64_t deadline_ns;
 	bool dead;
 
-	if (!PyArg_ParseTuple(args, "IO&", &unit_id, sypy_deadline, &deadline_ns))
+	if (!PyArg_ParseTuple(args, "O&O&", sypy_u32, &unit_id, sypy_deadline, &deadline_ns))
 		return NULL;
 	sy_store *store = sypy_store_enter(self);
 	if (store == NULL)
@@ -337,12 +339,12 @@ static PyObject *store_unit_dead(PyObject *object, PyObject *args)
 static PyObject *store_connect(PyObject *object, PyObject *args)
 {
 	struct sypy_store *self = (struct sypy_store *)object;
-	unsigned unit_id;
+	uint32_t unit_id;
 	uint64_t deadline_ns;
 	sy_error err = {0};
 	sy_status status;
 
-	if (!PyArg_ParseTuple(args, "IO&", &unit_id, sypy_deadline, &deadline_ns))
+	if (!PyArg_ParseTuple(args, "O&O&", sypy_u32, &unit_id, sypy_deadline, &deadline_ns))
 		return NULL;
 	sy_store *store = sypy_store_enter(self);
 	if (store == NULL)
@@ -361,14 +363,14 @@ static PyObject *store_transfer(PyObject *object, PyObject *args)
 {
 	struct sypy_store *self = (struct sypy_store *)object;
 	PyObject *list;
-	unsigned unit_id;
+	uint32_t unit_id;
 	int write;
 	uint64_t deadline_ns;
 	sy_error err = {0};
 	sy_status status;
 
-	if (!PyArg_ParseTuple(args, "pIO!O&", &write, &unit_id, &PyList_Type, &list, sypy_deadline,
-	                      &deadline_ns))
+	if (!PyArg_ParseTuple(args, "pO&O!O&", &write, sypy_u32, &unit_id, &PyList_Type, &list,
+	                      sypy_deadline, &deadline_ns))
 		return NULL;
 	size_t count = (size_t)PyList_GET_SIZE(list);
 	sy_segment *ranges = PyMem_Calloc(count + 1, sizeof *ranges);

@@ -81,9 +81,10 @@ static bool asked_from(PyObject *list, struct asked *ret_asked)
 		PyErr_NoMemory();
 	for (size_t u = 0; good && u < asked.unit_count; u++) {
 		PyObject *keys;
-		unsigned unit_id;
+		uint32_t unit_id;
 
-		good = PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)u), "IO", &unit_id, &keys) &&
+		good = PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)u), "O&O", sypy_u32, &unit_id,
+		                        &keys) &&
 		       sypy_keys_from(keys, &asked.keys[u]);
 		if (!good)
 			break;
@@ -252,11 +253,11 @@ PyObject *sypy_store_read(PyObject *object, PyObject *args)
 	if (reads == NULL)
 		PyErr_NoMemory();
 	for (size_t i = 0; good && i < count; i++) {
-		unsigned unit_id;
-		unsigned long long offset, bytes, addr;
+		uint32_t unit_id;
+		uint64_t offset, bytes, addr;
 
-		good = PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)i), "IKKK", &unit_id, &offset,
-		                        &bytes, &addr);
+		good = PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)i), "O&O&O&O&", sypy_u32,
+		                        &unit_id, sypy_u64, &offset, sypy_u64, &bytes, sypy_u64, &addr);
 		if (good)
 			reads[i] = (sy_read){unit_id, offset, bytes, (void *)(uintptr_t)addr};
 	}
@@ -312,10 +313,11 @@ static bool rows_from(PyObject *list, struct rows_of_units *rows)
 	}
 	for (size_t u = 0; u < rows->unit_count; u++) {
 		PyObject *given;
-		unsigned unit_id;
+		uint32_t unit_id;
 		size_t count = 0;
 
-		if (!PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)u), "IO", &unit_id, &given))
+		if (!PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)u), "O&O", sypy_u32, &unit_id,
+		                      &given))
 			return false;
 		rows->rows[u] = sypy_rows_from(given, &count);
 		if (rows->rows[u] == NULL)

@@ -189,6 +189,30 @@ class Puts(StoreCase):
             self.store.put_segments(segments, nbytes, n_entries, 0, blob_id), blob_id
         )
 
+    def test_numbers(self):
+        """Whole numbers of numpy's are numbers; what does not fit is refused, not cut."""
+        made, (segments, nbytes, n_entries, _, blob_id) = self.blob(0, [0])
+        unit, where = np.int64(0), [tuple(np.int64(n) for n in one) for one in segments]
+        self.store.put_segments(where, np.int64(nbytes), np.int32(n_entries), unit, blob_id)
+        self.assertEqual(self.read(unit, ["0@x"]), {"0@x": b"\0" * 10})
+        self.assertEqual(self.store._unit(unit)["unit_id"], 0)
+        self.store.release_rows({unit: [np.int64(0)]}, None)
+        for wrong in (
+            (segments, -1, n_entries),
+            (segments, nbytes, -1),
+            (segments, nbytes, 2**32),
+            ([(-1, 0, 1)], nbytes, n_entries),
+            ([(2**64, 0, 1)], nbytes, n_entries),
+        ):
+            with self.assertRaises(ValueError):
+                self.store.put_segments(*wrong, 0, blob_id)
+        with self.assertRaises(TypeError):
+            self.store.put_segments(segments, 1.5, n_entries, 0, blob_id)
+        with self.assertRaises(ValueError):
+            self.ep.register(-1, 4)
+        with self.assertRaises(ValueError):
+            self.directory.units(-1)
+
     def test_put_many(self):
         made = [self.blob(unit, [unit + 2 * k], size=1000) for k in range(5) for unit in (0, 1)]
         self.assertIsNone(self.store.put_many([blob for _, blob in made]))
