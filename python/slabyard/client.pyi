@@ -9,6 +9,8 @@ RUN_DIR_VARIABLE: str
 _Arrays = Literal["numpy", "torch", "dlpack"]
 _Rows = Any  # an integer array, a torch tensor, or a sequence of ints
 
+def rows_of(rows: Any) -> Any: ...
+
 class Client:
     def __init__(
         self,

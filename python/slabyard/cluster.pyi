@@ -1,11 +1,13 @@
 from collections.abc import Sequence
 from os import PathLike
+from subprocess import Popen
 from typing import Any
 
 from slabyard.client import Client
 
 class Cluster:
     run_dir: str
+    def __init__(self, process: Popen[bytes], run_dir: str, top: str | None) -> None: ...
     def client(self, **options: Any) -> Client: ...
     def close(self) -> None: ...
     def __enter__(self) -> Cluster: ...

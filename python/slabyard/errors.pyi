@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "DataPlaneBusy",
@@ -61,15 +62,17 @@ class TransferError(Exception):
     def __init__(self, msg: str = "", *, in_flight: bool = False) -> None: ...
 
 class LostBlobs(Exception):
-    blob_ids: list
+    blob_ids: list[Any]
     reason: str
-    def __init__(self, blob_ids: Iterable, reason: str) -> None: ...
+    def __init__(self, blob_ids: Iterable[Any], reason: str) -> None: ...
 
 class TransferFailed(Exception):
-    blob_ids: list
+    blob_ids: list[Any]
     reason: str
     in_flight: bool
-    def __init__(self, blob_ids: Iterable, reason: str, *, in_flight: bool = False) -> None: ...
+    def __init__(
+        self, blob_ids: Iterable[Any], reason: str, *, in_flight: bool = False
+    ) -> None: ...
 
 class StaleRead(Exception): ...
 class TransportPolicyError(RuntimeError): ...

@@ -2,10 +2,13 @@ from collections.abc import Iterable
 from os import PathLike
 from typing import Any, Literal
 
+from slabyard import _core
+
 __all__ = ["Directory", "Endpoint", "Remote"]
 
 class Remote:
     unit_id: int
+    def __init__(self, store: _core.Store, unit_id: int) -> None: ...
 
 class Endpoint:
     policy: str
