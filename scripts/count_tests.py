@@ -46,9 +46,13 @@ def of_cmocka(text, name):
         return None
     passed = total(r"^\[  PASSED  \] (\d+) test", text)
     skipped = total(r"^\[  SKIPPED \] (?:.*: )?(\d+) test\(s\), listed", text)
+    reasons = re.findall(r"^skip: (.+)$", text, re.M)
+    reasons += ["no reason seen: print one as \"skip: REASON\""] * (skipped - len(reasons))
     # A program that died in the middle never said how its tests ended: those all failed.
     return Count(
-        passed, max(0, started - passed - skipped), [(name, "skipped inside cmocka")] * skipped
+        passed,
+        max(0, started - passed - skipped),
+        [(name, reason.strip()) for reason in reasons[:skipped]],
     )
 
 

@@ -52,6 +52,14 @@ class Counting(unittest.TestCase):
 
     def test_cmocka(self):
         self.assertEqual(counted(CMOCKA, 1), (2, 1, 0))
+        skipped = (
+            "[==========] Running 2 test(s).\n{}[  PASSED  ] 1 test(s).\n"
+            "[  SKIPPED ] 1 test(s), listed below:\n"
+        )
+        with_reason = count_output(skipped.format("skip: no disk\n"), 0, "x")
+        self.assertEqual((with_reason.passed, with_reason.failed), (1, 0))
+        self.assertEqual(with_reason.skips, [("x", "no disk")])
+        self.assertIn("no reason seen", count_output(skipped.format(""), 0, "x").skips[0][1])
         died = "[==========] tests: Running 4 test(s).\n[ RUN      ] a\n[       OK ] a\n"
         self.assertEqual(counted(died, -6), (0, 4, 0))
         self.assertEqual(

@@ -126,7 +126,7 @@ static void test_ipv6(void **state)
 	const char *const endpoints[] = {"tcp://[::1]:*"};
 	sy_error err = {0};
 	if (sy_control_server_open(endpoints, 1, &server, &err) != SY_OK) {
-		print_message("no IPv6 here (%s): not tried\n", err.message);
+		print_message("skip: no IPv6 here (%s)\n", err.message);
 		skip();
 	}
 	struct rig rig = {.server = server};

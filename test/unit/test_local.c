@@ -387,7 +387,7 @@ static void test_another_user_is_refused(void **state)
 {
 	struct rig *rig = *state;
 	if (geteuid() != 0) {
-		print_message("only root can become another user: not tried\n");
+		print_message("skip: only root can become another user\n");
 		skip();
 	}
 	/* Root opens the path to all, so that the check of the peer is what refuses. */
