@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "entropy.h"
 #include "fail.h"
+#include "failpoints.h"
 #include "guard.h"
 #include "hub_inner.h"
 #include "local.h"
@@ -73,8 +74,11 @@ static void hub_free(struct sy_hub *hub)
 static sy_status learn_units(struct sy_hub *hub, sy_error *err)
 {
 	struct sy_unit_list list = {0};
+
+	SY_FAILPOINT(CLIENT_UNITS_ASKED);
 	sy_status status = sy_dir_client_units(
 		hub->directory, 0, sy_clock_now_ns() + hub->config.timeout_ns, &list, err);
+	SY_FAILPOINT(CLIENT_UNITS_TOLD);
 
 	if (status != SY_OK)
 		return status;

@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "fail.h"
+#include "failpoints.h"
 #include "guard.h"
 #include "hub_inner.h"
 
@@ -143,6 +144,7 @@ static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
 	pthread_mutex_unlock(&hub->lock);
 
 	struct sy_remote *remote = call->remote_now;
+	SY_FAILPOINT(CLIENT_EFFECT_WRITE);
 	if (remote != NULL && remote->incarnation == call->op.incarnation) {
 		/* The ranges' offsets are of the blob; the region is known only now. */
 		if (hub->config.lock != NULL)
@@ -154,6 +156,7 @@ static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
 			hub->config.unlock(hub->config.lock_context);
 	}
 	sy_remote_unref(remote);
+	SY_FAILPOINT(CLIENT_WRITTEN);
 
 	pthread_mutex_lock(&hub->lock);
 	uint64_t now_ns = sy_clock_now_ns();

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "fail.h"
+#include "failpoints.h"
 #include "guard.h"
 #include "hub_inner.h"
 #include "local.h"
@@ -88,6 +89,7 @@ void sy_link_free(struct sy_link *link)
 /* Every notice was executed, or time is up: after this the unit frees all that we held. */
 void sy_link_bye(struct sy_link *link)
 {
+	SY_FAILPOINT(CLIENT_BYE);
 	if (link->local_fd >= 0)
 		sy_local_bye(link->local_fd, sy_machine_last_notice(link->machine));
 	drop_connection(link, BYE_LINGER_MS);
@@ -147,13 +149,16 @@ void sy_link_pump(struct sy_link *link, uint64_t now_ns)
 		while (sy_machine_next(link->machine, &effect, now_ns)) {
 			switch (effect.kind) {
 			case SY_MACHINE_SEND:
+				SY_FAILPOINT_OP(CLIENT_EFFECT_SEND, effect.request);
 				if (link->control != NULL)
 					sy_control_client_send(link->control, effect.message, effect.bytes);
+				SY_FAILPOINT_OP(CLIENT_SENT, effect.request);
 				break;
 			case SY_MACHINE_WRITE:
 				write_due(link, effect.op->owner);
 				break;
 			case SY_MACHINE_DONE:
+				SY_FAILPOINT(CLIENT_EFFECT_DONE);
 				call_ended(link, effect.op->owner);
 				break;
 			case SY_MACHINE_CONNECT:
@@ -219,6 +224,7 @@ static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint6
 
 	if (status != SY_OK)
 		return status;
+	SY_FAILPOINT(CLIENT_WELCOMED);
 	if (made->welcome.unit_id != info->unit_id) {
 		close(slab_fd);
 		sy_local_close(made->local_fd);
@@ -227,6 +233,7 @@ static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint6
 	}
 	status = sy_shm_attach(slab_fd, made->welcome.slab_bytes, made->welcome.incarnation,
 	                       deadline_ns, &made->remote, err);
+	SY_FAILPOINT(CLIENT_ATTACHED);
 	if (status == SY_OK) {
 		status = sy_control_client_open(hub->context, info->ipc_address, &made->control, err);
 		if (status != SY_OK)
@@ -247,6 +254,7 @@ static void put_in_place(struct sy_link *link, const struct connection *made)
 	watch(link, sy_control_client_fd(link->control), false);
 	sy_machine_connected(link->machine, made->welcome.token, made->welcome.incarnation,
 	                     sy_clock_now_ns());
+	SY_FAILPOINT(CLIENT_CONNECTED);
 }
 
 void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadline_ns)
@@ -261,6 +269,7 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 	link->connect_due = false;
 	link->connecting = true;
 	pthread_mutex_unlock(&hub->lock);
+	SY_FAILPOINT(CLIENT_EFFECT_CONNECT);
 	if (listed)
 		status = make(hub, &info, welcome_ns, deadline_ns, &made, &err);
 	if (status != SY_OK) {

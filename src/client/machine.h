@@ -127,6 +127,7 @@ struct sy_machine_effect {
 	struct sy_machine_op *op;
 	const uint8_t *message;
 	size_t bytes;
+	enum sy_op request; /* what SEND sends */
 };
 
 struct sy_machine;

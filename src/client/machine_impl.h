@@ -84,6 +84,7 @@ struct sy_machine {
 	struct sy_machine_notices notices;
 	struct sy_notice sending[SY_NOTICES_PER_MESSAGE];
 	struct sy_buf out;
+	enum sy_op out_op; /* what is in it */
 };
 
 static inline uint64_t sy_machine_after(uint64_t now_ns, uint64_t delay_ns)

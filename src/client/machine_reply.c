@@ -1,4 +1,5 @@
 /* What a reply means for the op whose request it answers. */
+#include "failpoints.h"
 #include "machine_impl.h"
 
 /* A refusal says that the request did nothing. Not so if an earlier one of this blob was
@@ -150,8 +151,10 @@ static void receive_hello(struct sy_machine *machine, struct sy_request_id id, c
 	struct sy_reply reply;
 	if (machine->link == SY_MACHINE_GREETING && id.slot == 0 &&
 	    id.seq == machine->connection_count &&
-	    sy_reply_decode(message, bytes, SY_OP_HELLO, 0, scratch, &reply, NULL) == SY_OK)
+	    sy_reply_decode(message, bytes, SY_OP_HELLO, 0, scratch, &reply, NULL) == SY_OK) {
+		SY_FAILPOINT_OP(CLIENT_REPLY, SY_OP_HELLO);
 		sy_machine_link_hello_reply(machine, &reply, now_ns);
+	}
 }
 
 /* Replies that are late, doubled, or of another session or connection find no request here and
@@ -175,6 +178,7 @@ static void receive_reply(struct sy_machine *machine, struct sy_request_id id, c
 	struct sy_reply reply;
 	if (sy_reply_decode(message, bytes, request, count, scratch, &reply, NULL) != SY_OK)
 		return;
+	SY_FAILPOINT_OP(CLIENT_REPLY, request);
 	if (reply.outcome.fault == SY_FAULT_NO_SESSION) {
 		sy_machine_link_no_session(machine, now_ns);
 		return;

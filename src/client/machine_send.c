@@ -1,4 +1,5 @@
 /* Effects, and the messages in them. */
+#include "failpoints.h"
 #include "machine_impl.h"
 
 /* The deadline on the unit's clock, never late: the newest stamp was taken before it was
@@ -9,6 +10,14 @@ static uint64_t until_of(const struct sy_machine *machine, uint64_t deadline_ns)
 		return sy_machine_after(machine->stamp_unit_ns, deadline_ns - machine->stamp_here_ns);
 	uint64_t back_ns = machine->stamp_here_ns - deadline_ns;
 	return machine->stamp_unit_ns > back_ns ? machine->stamp_unit_ns - back_ns : 0;
+}
+
+static void encode(struct sy_machine *machine, const struct sy_request *request)
+{
+	SY_FAILPOINT_NOTICES(CLIENT_NOTICE, request->notices, request->notice_count);
+	sy_buf_reset(&machine->out);
+	sy_request_encode(request, &machine->out);
+	machine->out_op = request->op;
 }
 
 void sy_machine_send_hello(struct sy_machine *machine, uint64_t now_ns)
@@ -25,8 +34,7 @@ void sy_machine_send_hello(struct sy_machine *machine, uint64_t now_ns)
 			.token = machine->token,
 		},
 	};
-	sy_buf_reset(&machine->out);
-	sy_request_encode(&request, &machine->out);
+	encode(machine, &request);
 	machine->hello_due = false;
 	machine->hello_wake_ns = sy_machine_after(now_ns, machine->config.control_timeout_ns);
 }
@@ -40,8 +48,7 @@ void sy_machine_send_beat(struct sy_machine *machine, uint64_t now_ns)
 		       .seq = ++machine->slot_seq[SY_MACHINE_BEAT_SLOT]},
 	};
 	sy_machine_notices_load(machine, &request, now_ns);
-	sy_buf_reset(&machine->out);
-	sy_request_encode(&request, &machine->out);
+	encode(machine, &request);
 	machine->beat_ns = sy_machine_after(now_ns, machine->hello.heartbeat_ns);
 }
 
@@ -114,8 +121,7 @@ void sy_machine_send_op(struct sy_machine *machine, struct sy_machine_op *op, ui
 	uint64_t at_ns = sy_machine_after(now_ns, machine->config.control_timeout_ns);
 	sy_machine_op_wake_at(machine, op,
 	                      SY_MUTANT(26) ? at_ns : sy_min_u64(at_ns, op->deadline_ns));
-	sy_buf_reset(&machine->out);
-	sy_request_encode(&request, &machine->out);
+	encode(machine, &request);
 }
 
 static bool makes_notices(const struct sy_machine_op *op)
@@ -233,7 +239,8 @@ bool sy_machine_next(struct sy_machine *machine, struct sy_machine_effect *ret_e
 			continue; /* memory was short, or an op ended instead */
 		*ret_effect = (struct sy_machine_effect){.kind = SY_MACHINE_SEND,
 		                                         .message = machine->out.data,
-		                                         .bytes = machine->out.bytes};
+		                                         .bytes = machine->out.bytes,
+		                                         .request = machine->out_op};
 		return true;
 	}
 	return true;

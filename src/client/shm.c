@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "copy.h"
 #include "fail.h"
+#include "failpoints.h"
 #include "guard.h"
 #include "local.h"
 #include "message.h"
@@ -58,10 +59,13 @@ static sy_status move(struct sy_remote *remote, const struct sy_range *ranges, s
 					return sy_fail(err, SY_E_TRANSFER, __func__,
 					               "the deadline came while copying");
 			}
-			if (write)
+			if (write) {
 				sy_copy(slab + at, (const uint8_t *)ranges[i].from + at, bytes);
-			else
+				SY_FAILPOINT(CLIENT_WRITING);
+			} else {
+				SY_FAILPOINT(CLIENT_READING);
 				sy_copy((uint8_t *)ranges[i].to + at, slab + at, bytes);
+			}
 			at += bytes;
 			since_look += bytes;
 		}

@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "entropy.h"
 #include "fail.h"
+#include "failpoints.h"
 #include "guard.h"
 #include "process.h"
 
@@ -90,9 +91,11 @@ static sy_status open_slab(struct sy_daemon *daemon, sy_error *err)
 	sy_slab_name(config->unit_id, daemon->incarnation, name);
 	sy_format(path, sizeof path, SY_SLAB_DIR "/%s", name);
 	status = sy_run_unit_record(&daemon->run_unit, path, daemon->incarnation, err);
+	SY_FAILPOINT(UNIT_SLAB_NAMED);
 	if (status == SY_OK)
 		status = sy_slab_create(SY_SLAB_DIR, name, config->slab_bytes, config->unit_id,
 		                        stop_is_pending, &daemon->slab, err);
+	SY_FAILPOINT(UNIT_SLAB_MADE);
 	if (status == SY_OK)
 		status = sy_slab_guard(&daemon->slab, err);
 	return status;
@@ -167,11 +170,13 @@ static sy_status enter_directory(struct sy_daemon *daemon, sy_error *err)
 	if (status != SY_OK)
 		return status;
 	if (config->directory != NULL) {
+		SY_FAILPOINT(UNIT_REGISTERING);
 		status = sy_dir_client_open(config->directory, &daemon->directory, err);
 		if (status == SY_OK)
 			status = sy_dir_client_register(daemon->directory, &info,
 			                                sy_clock_now_ns() + register_ns, err);
 		daemon->registered = status == SY_OK;
+		SY_FAILPOINT(UNIT_REGISTERED);
 		if (status == SY_OK)
 			status = sy_dir_watch_open(daemon->directory, config->unit_id, info.incarnation,
 			                           config->heartbeat_ns, &daemon->watch, err);
@@ -189,6 +194,7 @@ static void close_all(struct sy_daemon *daemon)
 	sy_control_server_close(daemon->control);
 	sy_local_server_close(daemon->local);
 	sy_peers_done(&daemon->peers);
+	SY_FAILPOINT(UNIT_LEAVING);
 	if (daemon->registered)
 		(void)sy_dir_client_exited(daemon->directory, daemon->config->unit_id,
 		                           daemon->incarnation.value, sy_clock_now_ns() + exited_ns,

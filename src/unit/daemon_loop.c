@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "fail.h"
+#include "failpoints.h"
 #include "proto.h"
 
 enum {
@@ -73,6 +74,7 @@ static void accept_peer(struct sy_daemon *daemon)
 	struct sy_local_peer local;
 	if (!sy_local_server_accept(daemon->local, &local))
 		return;
+	SY_FAILPOINT(UNIT_ACCEPTED);
 	uint32_t index = sy_peers_add(&daemon->peers, &local);
 	if (index == 0) {
 		close(local.fd);
@@ -90,6 +92,7 @@ static void accept_peer(struct sy_daemon *daemon)
 	    !watch(daemon, local.pidfd, WATCH_PID, index) ||
 	    !sy_local_peer_welcome(&local, &welcome, daemon->slab.fd))
 		sy_peers_remove(&daemon->peers, index);
+	SY_FAILPOINT(UNIT_WELCOMED);
 }
 
 /* The socket's last words. A hello with this token is refused from here on. */
@@ -118,9 +121,11 @@ static bool read_socket(struct sy_daemon *daemon, uint32_t index, uint64_t now_n
 	case SY_LOCAL_NOTHING:
 		return false;
 	case SY_LOCAL_BYE:
+		SY_FAILPOINT(UNIT_BYE);
 		end_socket(daemon, index, SY_EVENT_PEER_BYE, last_notice, now_ns);
 		return true;
 	case SY_LOCAL_EOF:
+		SY_FAILPOINT(UNIT_EOF);
 		end_socket(daemon, index, SY_EVENT_PEER_EOF, 0, now_ns);
 		return true;
 	}
@@ -140,6 +145,7 @@ static void end_process(struct sy_daemon *daemon, uint32_t index, uint64_t now_n
 	/* The event may be of an earlier peer under this index. */
 	if (peer == NULL || !is_readable(peer->pidfd))
 		return;
+	SY_FAILPOINT(UNIT_GONE);
 	uint64_t token = peer->token;
 	if (!read_socket(daemon, index, now_ns))
 		end_socket(daemon, index, SY_EVENT_PEER_EOF, 0, now_ns);

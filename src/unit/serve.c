@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "copy.h"
+#include "failpoints.h"
 #include "guard.h"
 
 static bool lend(struct sy_serve *serve)
@@ -134,15 +135,20 @@ static void step(struct sy_serve *serve, const struct sy_event *event, uint64_t 
 			sy_serve_answer(serve, effect, is_current(event, effect), now_ns);
 			break;
 		case SY_EFFECT_STORE:
+			SY_FAILPOINT(UNIT_EFFECT_STORE);
 			store(serve, effect);
+			SY_FAILPOINT(UNIT_STORED);
 			break;
 		case SY_EFFECT_KEEP:
+			SY_FAILPOINT(UNIT_EFFECT_KEEP);
 			keep(serve, effect);
 			break;
 		case SY_EFFECT_REDO:
+			SY_FAILPOINT(UNIT_EFFECT_REDO);
 			sy_keep_queue(&serve->keep, (uint32_t)effect->message);
 			break;
 		case SY_EFFECT_DROP:
+			SY_FAILPOINT(UNIT_EFFECT_DROP);
 			drop(serve, effect);
 			break;
 		case SY_EFFECT_FENCE:
@@ -150,6 +156,7 @@ static void step(struct sy_serve *serve, const struct sy_event *event, uint64_t 
 			serve->io.fence(serve->io.context, effect->session);
 			break;
 		case SY_EFFECT_PEER_DONE:
+			SY_FAILPOINT(UNIT_EFFECT_PEER_DONE);
 			serve->io.peer_done(serve->io.context, effect->token);
 			break;
 		}
@@ -178,6 +185,8 @@ static bool give(struct sy_serve *serve, const struct sy_serve_input *input, uin
 		request->input = NULL;
 		return false;
 	}
+	SY_FAILPOINT_OP(UNIT_GOT, request->wire.op);
+	SY_FAILPOINT_NOTICES(UNIT_NOTICE, request->wire.notices, request->wire.notice_count);
 	if (!input->redo && may_park(request->wire.op))
 		request->handle = sy_keep_offer(&serve->keep, input->bytes);
 	request->offered = !input->redo && request->handle != 0;

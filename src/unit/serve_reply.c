@@ -1,6 +1,7 @@
 /* From a reply effect to the message that goes out. */
 #include "serve_state.h"
 
+#include "failpoints.h"
 #include "guard.h"
 
 static void send_reply(struct sy_serve *serve, uint64_t route, const struct sy_reply *reply,
@@ -14,7 +15,9 @@ static void send_reply(struct sy_serve *serve, uint64_t route, const struct sy_r
 		serve->lost_reply_count++;
 		return;
 	}
+	SY_FAILPOINT_OP(UNIT_EFFECT_REPLY, op);
 	serve->io.send(serve->io.context, route, serve->reply.data, serve->reply.bytes);
+	SY_FAILPOINT_OP(UNIT_REPLIED, op);
 }
 
 static void answer_hello(const struct sy_serve *serve, struct sy_reply *reply, bool local)

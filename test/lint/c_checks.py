@@ -183,7 +183,40 @@ def mutants(tree):
             yield path, 1, f"invariant I{invariant} has {count} mutants"
 
 
+def failpoints(tree):
+    """Each row of failpoints.h stands in its folder as often as it says, and nothing else does;
+    each kind of effect has a row. Ops and notices have theirs by the lists of proto.h."""
+    path = "src/base/failpoints.h"
+    if path not in tree.files:
+        return
+    text = tree.text(path)
+    rows = dict(re.findall(r'X\((\w+), "\w+", "[^"]+"(?:, (\d+))?\)', text))
+    used = {}
+    for one in tree.c_files():
+        if one == path:
+            continue
+        for match in re.finditer(
+            r"\bSY_FAILPOINT(?:_OP|_NOTICES)?\((\w+)", ctext.code_only(tree.text(one))
+        ):
+            used.setdefault(match.group(1), []).append(one)
+    for name, wanted in rows.items():
+        folder = rules.FAILPOINT_FOLDERS[name.partition("_")[0]]
+        places = [one for one in used.pop(name, []) if tree.folder(one) == folder]
+        if len(places) != int(wanted or 1):
+            yield path, 1, f"{name}: {len(places)} places in src/{folder}, not {wanted or 1}"
+    for name, places in used.items():
+        yield places[0], 1, f"{name} is not in failpoints.h, or stands outside its folder, too"
+    for owner, (prefix, ours) in rules.FAILPOINT_EFFECTS.items():
+        if owner not in tree.files:
+            continue
+        enum = rules.FAILPOINT_EFFECT_ENUM.search(ctext.without_comments(tree.text(owner)))
+        for kind in re.findall(rf"\b{prefix}(\w+)", enum.group(1)):
+            if ours + kind not in {*rows, *rules.FAILPOINT_NONE}:
+                yield owner, 1, f"{prefix}{kind} has no failpoint {ours}{kind}"
+
+
 CHECKS = [
+    failpoints,
     banned_calls,
     vla_pragma,
     typedef_names,

@@ -45,6 +45,17 @@ SANS_IO_BANNED_HEADERS = re.compile(
 # A mutant is planted where SY_MUTANT(number) stands; each invariant has at least this many.
 MUTANTS_AN_INVARIANT = 2
 
+# Each kind of effect and of notice has its point in failpoints.h: the list of kinds, the prefix of
+# their points. Those left out cannot happen on one host: a slab that only the host's own processes
+# write needs no fence, and a copy by the caller's thread is over when it returns.
+FAILPOINT_EFFECTS = {
+    "src/core/core.h": ("SY_EFFECT_", "UNIT_EFFECT_"),
+    "src/client/machine.h": ("SY_MACHINE_", "CLIENT_EFFECT_"),
+}
+FAILPOINT_EFFECT_ENUM = re.compile(r"enum sy_(?:machine_)?effect_kind \{(.*?)\};", re.S)
+FAILPOINT_NONE = {"UNIT_EFFECT_FENCE"}
+FAILPOINT_FOLDERS = {"CLIENT": "client", "UNIT": "unit"}
+
 # Symbols that the libraries of base and core may leave undefined, beside their own sy_*.
 BASE_SYMBOLS = set("""
 memset memcpy memmove memcmp memchr strlen strnlen strcmp strncmp strchr __memcpy_chk

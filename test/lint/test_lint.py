@@ -247,6 +247,23 @@ class Lint(unittest.TestCase):
         self.write("src/base/mutants.h", row.replace("X(1, a, 1, core) ", ""))
         self.found("mutants", "src/base/mutants.h:1")
 
+    def test_failpoints(self):
+        rows = 'X(CLIENT_A, "a", "here") X(UNIT_EFFECT_GO, "u", "there") X(UNIT_B, "b", "b", 2)'
+        self.write("src/base/failpoints.h", f"/* */\n#define LIST(X) {rows}\n")
+        kinds = "enum sy_effect_kind {\n\tSY_EFFECT_GO = 1,\n};\n"
+        self.write("src/core/core.h", kinds)
+        self.write("src/client/a.c", "SY_FAILPOINT(CLIENT_A);\n")
+        self.write("src/unit/b.c", "SY_FAILPOINT(UNIT_EFFECT_GO);\n")
+        self.append("src/unit/b.c", "SY_FAILPOINT_OP(UNIT_B, 1); SY_FAILPOINT_OP(UNIT_B, 2);\n")
+        self.assertEqual(self.lint("failpoints")[0], 0)
+        self.append("src/client/a.c", "SY_FAILPOINT(CLIENT_A);\n")
+        self.found("failpoints", "src/base/failpoints.h:1")
+        self.write("src/client/a.c", "SY_FAILPOINT(CLIENT_A);\nSY_FAILPOINT(CLIENT_C);\n")
+        self.found("failpoints", "src/client/a.c:1")
+        self.write("src/client/a.c", "SY_FAILPOINT(CLIENT_A);\n")
+        self.write("src/core/core.h", kinds.replace("1,", "1,\n\tSY_EFFECT_STAY,"))
+        self.found("failpoints", "src/core/core.h:1")
+
     def test_symbols(self):
         self.change(
             "src/core/grow.c",

@@ -1,0 +1,120 @@
+/* What a build of failpoints does at them; no other build has this file. */
+#include "failpoints.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto.h"
+
+static const char *const single_names[] = {
+#define SINGLE_NAME(name, text, where) [SY_FAILPOINT_##name] = text,
+	SY_FAILPOINT_LIST(SINGLE_NAME)
+#undef SINGLE_NAME
+};
+
+static const struct {
+	uint32_t first;
+	bool is_op;
+	const char *text;
+} kinds[] = {
+#define KIND_NAME(name, text, where, places) {SY_FAILPOINT_##name, true, text},
+	SY_FAILPOINT_OP_LIST(KIND_NAME)
+#undef KIND_NAME
+#define KIND_NAME(name, text, where, places) {SY_FAILPOINT_##name, false, text},
+	SY_FAILPOINT_NOTICE_LIST(KIND_NAME)
+#undef KIND_NAME
+};
+
+static const char *const op_names[SY_FAILPOINT_KINDS] = {
+#define OP_NAME(name, value, text) [value] = text,
+	SY_OP_LIST(OP_NAME)
+#undef OP_NAME
+};
+
+static const char *const notice_names[SY_FAILPOINT_KINDS] = {
+	[SY_NOTICE_ABORT] = "abort", [SY_NOTICE_UNPIN] = "unpin", [SY_NOTICE_DRAINED] = "drained",
+};
+
+const char *sy_failpoint_name(uint32_t point)
+{
+	static _Thread_local char name[64];
+
+	if (point < sizeof single_names / sizeof single_names[0])
+		return single_names[point];
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		if (point < kinds[i].first || point >= kinds[i].first + SY_FAILPOINT_KINDS)
+			continue;
+		const char *const *members = kinds[i].is_op ? op_names : notice_names;
+		const char *member = members[point - kinds[i].first];
+
+		if (member == NULL)
+			return NULL;
+		snprintf(name, sizeof name, "%s.%s", kinds[i].text, member);
+		return name;
+	}
+	return NULL;
+}
+
+static struct sy_failpoint_control *control;
+
+static void map_control(void)
+{
+	const char *path = getenv("SLABYARD_FAILPOINTS");
+	int fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
+
+	if (fd < 0)
+		return;
+	void *memory = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (memory != MAP_FAILED)
+		control = memory;
+}
+
+static void sleep_for(uint64_t ns)
+{
+	struct timespec left = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+
+	while (nanosleep(&left, &left) != 0)
+		;
+}
+
+static void act(void)
+{
+	const uint64_t millisecond_ns = 1000000;
+
+	switch ((enum sy_failpoint_action)control->action) {
+	case SY_FAILPOINT_KILL:
+		kill(getpid(), SIGKILL);
+		break;
+	case SY_FAILPOINT_STOP:
+		kill(getpid(), SIGSTOP);
+		break;
+	case SY_FAILPOINT_DELAY:
+		sleep_for(control->delay_ns);
+		break;
+	case SY_FAILPOINT_WAIT:
+		for (int i = 0; i < 20000 && !__atomic_load_n(&control->go, __ATOMIC_ACQUIRE); i++)
+			sleep_for(millisecond_ns);
+		break;
+	}
+}
+
+void sy_failpoint_hit(uint32_t point)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, map_control);
+	if (control == NULL || !__atomic_load_n(&control->armed, __ATOMIC_ACQUIRE) ||
+	    control->point != point)
+		return;
+	if (__atomic_add_fetch(&control->hits, 1, __ATOMIC_ACQ_REL) != control->nth)
+		return;
+	__atomic_store_n(&control->pid, (uint32_t)getpid(), __ATOMIC_RELEASE);
+	act();
+}
