@@ -6,6 +6,7 @@
 #ifndef SY_FAILPOINTS_H
 #define SY_FAILPOINTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* X(name, text, where): CLIENT_ stands in src/client, UNIT_ in src/unit, each in one place. */
@@ -91,6 +92,10 @@ struct sy_failpoint_control {
 
 /* src/io/failpoint.c. Thread-safe. */
 void sy_failpoint_hit(uint32_t point);
+/* True while the armed point waits for its nth hit. */
+bool sy_failpoint_waits(void);
+/* How long threads of this process slept at points so far. */
+uint64_t sy_failpoint_held_ns(void);
 /* "client_reply.commit"; NULL: no such point. Valid until the next call by this thread. */
 const char *sy_failpoint_name(uint32_t point);
 

@@ -62,6 +62,7 @@ const char *sy_failpoint_name(uint32_t point)
 }
 
 static struct sy_failpoint_control *control;
+static uint64_t held_ns; /* atomic */
 
 static void map_control(void)
 {
@@ -97,12 +98,24 @@ static void act(void)
 		break;
 	case SY_FAILPOINT_DELAY:
 		sleep_for(control->delay_ns);
+		__atomic_add_fetch(&held_ns, control->delay_ns, __ATOMIC_RELAXED);
 		break;
 	case SY_FAILPOINT_WAIT:
 		for (int i = 0; i < 20000 && !__atomic_load_n(&control->go, __ATOMIC_ACQUIRE); i++)
 			sleep_for(millisecond_ns);
 		break;
 	}
+}
+
+bool sy_failpoint_waits(void)
+{
+	return control != NULL && __atomic_load_n(&control->armed, __ATOMIC_ACQUIRE) != 0 &&
+	       __atomic_load_n(&control->pid, __ATOMIC_ACQUIRE) == 0;
+}
+
+uint64_t sy_failpoint_held_ns(void)
+{
+	return __atomic_load_n(&held_ns, __ATOMIC_RELAXED);
 }
 
 void sy_failpoint_hit(uint32_t point)

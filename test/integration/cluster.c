@@ -116,9 +116,9 @@ void cluster_main(int argc, char **argv)
 	exit(sy_unit_run(&config));
 }
 
-static void start_unit(struct cluster *cluster, uint32_t unit_id)
+int cluster_spawn(struct cluster *cluster, uint32_t unit_id)
 {
-	char id[16], count[16], bytes[24], fd[16], byte;
+	char id[16], count[16], bytes[24], fd[16];
 	int ready[2];
 
 	if (pipe(ready) != 0)
@@ -139,11 +139,25 @@ static void start_unit(struct cluster *cluster, uint32_t unit_id)
 		_exit(127);
 	}
 	close(ready[1]);
-	struct pollfd poll_fd = {.fd = ready[0], .events = POLLIN};
-	if (poll(&poll_fd, 1, WAIT_MS) != 1 || read(ready[0], &byte, 1) != 1)
-		die("a unit did not start");
-	close(ready[0]);
 	cluster->units[unit_id] = pid;
+	return ready[0];
+}
+
+bool cluster_is_ready(int asked_fd)
+{
+	struct pollfd poll_fd = {.fd = asked_fd, .events = POLLIN};
+	char byte;
+
+	return poll(&poll_fd, 1, WAIT_MS) == 1 && read(asked_fd, &byte, 1) == 1;
+}
+
+static void start_unit(struct cluster *cluster, uint32_t unit_id)
+{
+	int asked_fd = cluster_spawn(cluster, unit_id);
+
+	if (!cluster_is_ready(asked_fd))
+		die("a unit did not start");
+	close(asked_fd);
 }
 
 void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_bytes,

@@ -31,6 +31,9 @@ void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_b
 void cluster_kill(struct cluster *cluster, uint32_t unit_id, int signal);
 /* Starts a unit in the place of one that is gone. */
 void cluster_restart(struct cluster *cluster, uint32_t unit_id);
+/* The same in two steps: it may not get so far. Returns what to ask and to close. */
+int cluster_spawn(struct cluster *cluster, uint32_t unit_id);
+bool cluster_is_ready(int asked_fd); /* waits until it serves or is gone */
 /* Ends everything and removes the run directory; fails if a unit does not end cleanly. */
 void cluster_stop(struct cluster *cluster);
 
