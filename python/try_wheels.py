@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Builds the source distribution and, of it, a wheel for every Python from 3.11 to 3.13 there is
+here; installs each in a fresh environment away from the tree, and runs the package's tests there.
+
+  try_wheels.py [--all]    --all: every module of tests, not only the quick ones
+
+An interpreter is looked for as python3.N in PATH and among those of pyenv. Started by
+`scripts/python wheels`, whose environment has what makes a source distribution.
+"""
+
+import argparse
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MINORS = (11, 12, 13)
+QUICK = "errors blobstore_contract conformance stubs client columns cluster docs".split()
+LIMIT_S = 600
+PROBE = """
+import ensurepip, os, sys, sysconfig, venv
+assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
+print(sys.version_info.minor)
+"""
+IN_WHEEL = (
+    "slabyard/__init__.py",
+    "slabyard/libslabyard.so",
+    "slabyard/slabyard",
+    "slabyard/py.typed",
+    "slabyard/_core.pyi",
+    "slabyard/client.pyi",
+)
+
+
+def run(*command, **options):
+    """Its output; CalledProcessError with it where it fails."""
+    return subprocess.run(
+        [str(word) for word in command],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        timeout=LIMIT_S,
+        **options,
+    ).stdout
+
+
+def works(python, minor):
+    try:
+        return run(python, "-c", PROBE).strip() == str(minor)
+    except (subprocess.SubprocessError, OSError):
+        return False
+
+
+def interpreters():
+    """{minor: path} of those that can make environments and compile extensions."""
+    found = {}
+    pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
+    for minor in MINORS:
+        name = f"python3.{minor}"
+        candidates = [shutil.which(name), *glob.glob(f"{pyenv}/versions/*/bin/{name}")]
+        working = [one for one in candidates if one and works(one, minor)]
+        if working:
+            found[minor] = working[0]
+    return found
+
+
+def source_distribution(scratch):
+    """A tarball of what is committed; without git the tree itself."""
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        print("no git here: wheels are built of the tree, no source distribution is made")
+        return ROOT
+    code = f"import mesonpy; print(mesonpy.build_sdist({str(scratch)!r}))"
+    run(sys.executable, "-c", code, cwd=ROOT)
+    return next(scratch.glob("slabyard-*.tar.gz"))
+
+
+def check_wheel(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    absent = [name for name in IN_WHEEL if name not in names]
+    if absent or not any(name.startswith("slabyard/_core.") for name in names):
+        raise ValueError(f"{wheel.name} lacks {absent or '_core'}")
+    strays = [name for name in names if "mesonpy" in name or name.endswith((".a", ".h", ".pc"))]
+    if strays:
+        raise ValueError(f"{wheel.name} has {strays}")
+
+
+def try_one(python, source, scratch, modules):
+    venv, wheels, work = scratch / "venv", scratch / "wheels", scratch / "work"
+    run(python, "-m", "venv", venv)
+    inside = venv / "bin" / "python"
+    pip = (inside, "-m", "pip", "--disable-pip-version-check", "-q")
+    run(*pip, "wheel", "--no-deps", "-w", wheels, source)
+    (wheel,) = wheels.glob("slabyard-*.whl")
+    check_wheel(wheel)
+    run(*pip, "install", wheel)
+    # No build tree, no sources: only the tests and what they read.
+    shutil.copytree(ROOT / "python" / "tests", work / "python" / "tests")
+    shutil.copytree(ROOT / "python" / "examples", work / "python" / "examples")
+    shutil.copytree(ROOT / "docs", work / "docs")
+    shutil.copy(ROOT / "README.md", work)
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
+    version = run(inside, "-m", "slabyard", "--version", cwd=scratch, env=env).strip()
+    output = run(inside, "-m", "unittest", *modules, cwd=work / "python" / "tests", env=env)
+    count = next(line for line in output.splitlines() if line.startswith("Ran "))
+    return f"{wheel.name}: {version}; {count}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--all", action="store_true", help="run every module of tests")
+    options = parser.parse_args()
+    tests = sorted(path.stem for path in (ROOT / "python" / "tests").glob("test_*.py"))
+    modules = [name for name in tests if options.all or name.removeprefix("test_") in QUICK]
+    passed = failed = 0
+    with tempfile.TemporaryDirectory(prefix="slabyard-wheels-") as top:
+        scratch = Path(top)
+        found = interpreters()
+        source = source_distribution(scratch)
+        for minor, python in found.items():
+            (scratch / str(minor)).mkdir()
+            try:
+                print("ok     ", try_one(python, source, scratch / str(minor), modules))
+                passed += 1
+            except (subprocess.SubprocessError, OSError, ValueError) as e:
+                print(f"FAILED  Python 3.{minor}: {e}\n{getattr(e, 'output', None) or ''}")
+                failed += 1
+        for minor in sorted(set(MINORS) - set(found)):
+            print(f"there is no Python 3.{minor} here that can build the package")
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
