@@ -43,6 +43,9 @@ SY_API void sy_client_close(sy_client *client);
 /* The deadline that lies so many nanoseconds ahead, as calls take it; thread-safe. */
 SY_API uint64_t sy_deadline_after(uint64_t ns);
 SY_API uint32_t sy_client_unit_count(const sy_client *client); /* N */
+/* The unit that a running call has waited for longest, and for how long; false: none waits. It
+ * may be asked from `interrupted`, so that a program can say what it waits for. */
+SY_API bool sy_client_awaits(sy_client *client, uint32_t *ret_unit_id, uint64_t *ret_wait_ns);
 
 /* One value as it is put or was got. Of a tensor rank and dims hold its whole shape; of other
  * kinds rank is 0. Values to put are borrowed for the call. */

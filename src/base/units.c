@@ -169,3 +169,15 @@ void sy_format_bytes(uint64_t bytes, char out[16])
 	sy_format(out, 16, "%llu.%llu %s", (unsigned long long)(tenths / 10),
 	          (unsigned long long)(tenths % 10), names[step]);
 }
+
+void sy_format_duration(uint64_t ns, char out[SY_DURATION_TEXT_BYTES])
+{
+	static const char *const names[] = {"ns", "us", "ms", "s"};
+	uint32_t step = 0;
+	while (step < 3 && ns % 1000 == 0 && ns != 0) {
+		ns /= 1000;
+		step++;
+	}
+	sy_format(out, SY_DURATION_TEXT_BYTES, "%llu%s", (unsigned long long)ns,
+	          ns == 0 ? "s" : names[step]);
+}

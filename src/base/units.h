@@ -21,4 +21,9 @@ sy_status sy_parse_u64(const char *text, size_t text_bytes, uint64_t *ret_value,
 /* "1.5 GiB", "320 B", "2 MiB" where exact; at most 16 bytes with the NUL. */
 void sy_format_bytes(uint64_t bytes, char out[16]);
 
+enum { SY_DURATION_TEXT_BYTES = 24 };
+
+/* "120s", "500ms", "1ns", in the largest unit that is exact; sy_parse_duration reads it back. */
+void sy_format_duration(uint64_t ns, char out[SY_DURATION_TEXT_BYTES]);
+
 #endif

@@ -14,6 +14,7 @@ struct sy_cli {
 	const char *command; /* the subcommand's name, for messages */
 	const char *run_dir; /* of --run-dir before or after the subcommand, else of the environment;
 	                      * NULL: neither */
+	uint64_t timeout_ns; /* of --timeout; 0: the client's own, 120 s */
 };
 
 /* The option that every subcommand on a cluster has: put it in the table of options. */
@@ -21,6 +22,14 @@ struct sy_cli {
 	{ \
 		.name = "run-dir", .value = "DIR", .kind = SY_OPTION_TEXT, .target = &(cli)->run_dir, \
 		.help = "where the cluster lives; default: $SLABYARD_RUN_DIR" \
+	}
+
+/* The option of those that talk to units. */
+#define SY_CLI_TIMEOUT_OPTION(cli) \
+	{ \
+		.name = "timeout", .value = "TIME", .kind = SY_OPTION_DURATION, .min = 1000000, \
+		.target = &(cli)->timeout_ns, \
+		.help = "how long to wait for an answer, as in 5s; default: 120s" \
 	}
 
 /* Parses; if the subcommand is not to go on (help was printed, or the usage is wrong and was

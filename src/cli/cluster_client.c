@@ -4,21 +4,67 @@
 #include "takedown.h"
 #include "units.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+static const uint64_t TIMEOUT_NS = 120000000000u;
+static const uint64_t SILENT_NS = 2000000000u; /* what takes longer is worth a word */
+
+/* What a command waits for; it has one client. */
+static struct {
+	const struct sy_cli *cli;
+	sy_client *client; /* NULL: the directory has not told its units yet */
+	uint64_t began_ns;
+	bool was_told;
+} waiting;
+
+static const char *full_advice(const sy_error *err)
+{
+	static const struct {
+		const char *resource, *advice;
+	} list[] = {
+		{"bytes", "; remove rows with `slabyard rm`, or start a cluster with more memory"},
+		{"entries",
+		 "; remove rows with `slabyard rm`, or start a cluster with more --max-entries"},
+		{"blobs", "; remove rows with `slabyard rm`, or start a cluster with more --max-entries"},
+		{"fields", "; a unit knows so many names of fields at once: use fewer, or remove the rows "
+		           "that alone have some of them"},
+		{"shapes", "; a unit knows so many shapes at once: use fewer, or remove the rows that "
+		           "alone have some of them"},
+		{"namespaces", "; a unit knows so many namespaces at once: use one that is there, or "
+		               "remove the rows of others"},
+		{"pins", "; so many reads are open at once: end programs that hold views, or try again "
+		         "when they are done"},
+		{"sessions", "; so many clients are connected: end some, or start a cluster with more "
+		             "--max-sessions"},
+	};
+	for (size_t i = 0; err->reason != NULL && i < sizeof list / sizeof list[0]; i++) {
+		if (strcmp(err->reason, list[i].resource) == 0)
+			return list[i].advice;
+	}
+	return "; see `slabyard status`";
+}
+
+static bool is_dead(const sy_error *err)
+{
+	return err->reason != NULL && strcmp(err->reason, "dead") == 0;
+}
 
 const char *sy_cluster_advice(const sy_error *err)
 {
 	switch (err->status) {
 	case SY_E_UNIT_FULL:
-		if (err->reason != NULL && strcmp(err->reason, "entries") == 0)
-			return "; remove rows with `slabyard rm`, or start a cluster with more --max-entries";
-		return "; remove rows with `slabyard rm`, or start a cluster with more memory";
+		return full_advice(err);
 	case SY_E_LOST:
-		return "; `slabyard status` shows which unit is dead";
+		return "; put them again once the unit is started anew (`slabyard down`, `slabyard up`)";
+	case SY_E_TRANSFER_FAILED:
+		if (is_dead(err))
+			return "; it takes no rows until it is started anew (`slabyard down`, `slabyard up`)";
+		return "; try again, and see `slabyard status`";
 	case SY_E_TIMEOUT:
 	case SY_E_BUSY:
 	case SY_E_TRANSFER:
-	case SY_E_TRANSFER_FAILED:
 	case SY_E_STALE_READ:
 		return "; try again, and see `slabyard status`";
 	case SY_OK:
@@ -62,6 +108,34 @@ int sy_cluster_is_running(const struct sy_cli *cli)
 	                   cli->run_dir, cli->run_dir);
 }
 
+static uint64_t timeout_ns(const struct sy_cli *cli)
+{
+	return cli->timeout_ns != 0 ? cli->timeout_ns : TIMEOUT_NS;
+}
+
+/* The client asks it ten times a second while a call waits. */
+static bool wait_look(void *context)
+{
+	uint32_t unit_id = 0;
+	uint64_t wait_ns = sy_deadline_after(0) - waiting.began_ns;
+	char timeout[SY_DURATION_TEXT_BYTES];
+	(void)context;
+	if (waiting.was_told)
+		return false;
+	if (waiting.client != NULL && !sy_client_awaits(waiting.client, &unit_id, &wait_ns))
+		return false;
+	if (wait_ns < SILENT_NS)
+		return false;
+	waiting.was_told = true;
+	sy_format_duration(timeout_ns(waiting.cli), timeout);
+	if (waiting.client != NULL)
+		sy_cli_fail(waiting.cli, "unit %" PRIu32 " does not answer; waiting up to %s", unit_id,
+		            timeout);
+	else
+		sy_cli_fail(waiting.cli, "the directory does not answer; waiting up to %s", timeout);
+	return false;
+}
+
 int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client)
 {
 	sy_error err = {0};
@@ -69,8 +143,13 @@ int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client)
 		return SY_EXIT_USAGE;
 	if (sy_cluster_is_running(cli) != SY_EXIT_DONE)
 		return SY_EXIT_FAILED;
-	const sy_client_options options = {.run_dir = cli->run_dir};
+	const sy_client_options options = {.run_dir = cli->run_dir,
+	                                   .timeout_ns = timeout_ns(cli),
+	                                   .interrupted = wait_look};
+	waiting.cli = cli;
+	waiting.began_ns = sy_deadline_after(0);
 	if (sy_client_open(&options, ret_client, &err) != SY_OK)
 		return sy_cluster_client_fail(cli, &err);
+	waiting.client = *ret_client;
 	return SY_EXIT_DONE;
 }

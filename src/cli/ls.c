@@ -155,6 +155,7 @@ int sy_command_ls(struct sy_cli *cli, int argc, char **argv)
 	bool json = false;
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
+		SY_CLI_TIMEOUT_OPTION(cli),
 		SY_SELECTION_ROWS_OPTION(&selection),
 		SY_SELECTION_FIELDS_OPTION(&selection),
 		{.name = "json", .kind = SY_OPTION_FLAG, .target = &json, .help = "print JSON"},

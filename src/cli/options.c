@@ -53,48 +53,66 @@ static sy_status unknown_option(const struct sy_usage *usage, const char *typed,
 	               shown, typed);
 }
 
-static sy_status count_take(const struct sy_option *option, const char *value, sy_error *err)
+static void number_text(const struct sy_option *option, uint64_t number,
+                        char out[SY_DURATION_TEXT_BYTES])
 {
-	uint64_t number;
+	if (option->kind == SY_OPTION_BYTES)
+		sy_format_bytes(number, out);
+	else if (option->kind == SY_OPTION_DURATION)
+		sy_format_duration(number, out);
+	else
+		sy_format(out, SY_DURATION_TEXT_BYTES, "%llu", (unsigned long long)number);
+}
+
+static sy_status number_take(const struct sy_option *option, const char *value, sy_error *err)
+{
+	char given[SY_DURATION_TEXT_BYTES], min[SY_DURATION_TEXT_BYTES], max[SY_DURATION_TEXT_BYTES];
+	uint64_t number = 0;
 	sy_error inner;
-	if (sy_parse_u64(value, strlen(value), &number, &inner) != SY_OK)
-		return sy_fail(err, SY_E_INVALID, __func__, "--%s: %s", option->name, inner.message);
-	uint64_t max = option->max == 0 ? UINT64_MAX : option->max;
-	if (number < option->min || number > max)
-		return sy_fail(err, SY_E_INVALID, __func__,
-		               "--%s takes a number of %llu to %llu, not %llu", option->name,
-		               (unsigned long long)option->min, (unsigned long long)max,
-		               (unsigned long long)number);
+	sy_status status;
+	const char *noun = "number";
+	if (option->kind == SY_OPTION_BYTES) {
+		status = sy_parse_bytes(value, &number, &inner);
+		noun = "size";
+	} else if (option->kind == SY_OPTION_DURATION) {
+		status = sy_parse_duration(value, &number, &inner);
+		noun = "time";
+	} else {
+		status = sy_parse_u64(value, strlen(value), &number, &inner);
+	}
+	if (status != SY_OK)
+		return sy_fail(err, status, __func__, "--%s: %s", option->name, inner.message);
+	number_text(option, number, given);
+	number_text(option, option->min, min);
+	number_text(option, option->max, max);
+	if (option->max != 0 && (number < option->min || number > option->max))
+		return sy_fail(err, SY_E_INVALID, __func__, "--%s takes a %s of %s to %s, not %s",
+		               option->name, noun, min, max, given);
+	if (number < option->min)
+		return sy_fail(err, SY_E_INVALID, __func__, "--%s takes a %s of at least %s, not %s",
+		               option->name, noun, min, given);
 	*(uint64_t *)option->target = number;
 	return SY_OK;
 }
 
 static sy_status value_take(const struct sy_option *option, const char *value, sy_error *err)
 {
-	sy_error inner;
-	sy_status status = SY_OK;
 	switch (option->kind) {
 	case SY_OPTION_FLAG:
 		*(bool *)option->target = true;
 		return SY_OK;
 	case SY_OPTION_TEXT:
 		if (value[0] == '\0')
-			return sy_fail(err, SY_E_INVALID, __func__, "--%s is empty; give it a %s",
-			               option->name, option->value);
+			return sy_fail(err, SY_E_INVALID, __func__, "--%s is empty: give --%s %s",
+			               option->name, option->name, option->value);
 		*(const char **)option->target = value;
 		return SY_OK;
 	case SY_OPTION_COUNT:
-		return count_take(option, value, err);
 	case SY_OPTION_BYTES:
-		status = sy_parse_bytes(value, option->target, &inner);
-		break;
 	case SY_OPTION_DURATION:
-		status = sy_parse_duration(value, option->target, &inner);
 		break;
 	}
-	if (status != SY_OK)
-		return sy_fail(err, status, __func__, "--%s: %s", option->name, inner.message);
-	return SY_OK;
+	return number_take(option, value, err);
 }
 
 /* What argv[at] names and holds. */

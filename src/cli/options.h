@@ -9,9 +9,9 @@
 enum sy_option_kind {
 	SY_OPTION_FLAG = 1, /* bool: true if given */
 	SY_OPTION_TEXT,     /* const char *: points into argv */
-	SY_OPTION_BYTES,    /* uint64_t, as sy_parse_bytes reads it */
+	SY_OPTION_BYTES,    /* uint64_t of min .. max, as sy_parse_bytes reads it */
 	SY_OPTION_COUNT,    /* uint64_t, a whole decimal number of min .. max */
-	SY_OPTION_DURATION, /* uint64_t, nanoseconds, as sy_parse_duration reads it */
+	SY_OPTION_DURATION, /* uint64_t, nanoseconds of min .. max, as sy_parse_duration reads it */
 };
 
 struct sy_option {
@@ -20,7 +20,7 @@ struct sy_option {
 	const char *help;    /* one line; a default is told there */
 	enum sy_option_kind kind;
 	void *target;        /* holds the default; written only where the option is given */
-	uint64_t min, max;   /* of COUNT; max 0: none */
+	uint64_t min, max;   /* of a number; max 0: none */
 	char letter;         /* "-o"; 0: none */
 };
 

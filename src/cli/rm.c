@@ -124,6 +124,7 @@ int sy_command_rm(struct sy_cli *cli, int argc, char **argv)
 	struct sy_selection selection = {0};
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
+		SY_CLI_TIMEOUT_OPTION(cli),
 		SY_SELECTION_FIELDS_OPTION(&selection),
 	};
 	const struct sy_usage usage = {

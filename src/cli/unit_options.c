@@ -30,7 +30,7 @@ void sy_unit_options_config(const struct sy_unit_options *options, uint32_t unit
 	config->unit_id = unit_id;
 	config->slot_count = unit_count;
 	config->run_dir = run_dir;
-	config->slab_bytes = options->slab_bytes;
+	config->slab_bytes = options->slab_bytes - options->slab_bytes % SY_UNIT_PAGE_BYTES;
 	config->max_entries = narrow(options->max_entries);
 	config->max_sessions = narrow(options->max_sessions);
 	config->eager_max_bytes = narrow(options->eager_max_bytes);
@@ -59,7 +59,8 @@ void sy_unit_options_words(const struct sy_unit_options *options, struct sy_unit
 {
 	ret_words->count = 0;
 	number_add(ret_words, "--slab-bytes", options->slab_bytes, "");
-	number_add(ret_words, "--max-entries", options->max_entries, "");
+	if (options->max_entries != 0) /* else by the memory */
+		number_add(ret_words, "--max-entries", options->max_entries, "");
 	number_add(ret_words, "--max-sessions", options->max_sessions, "");
 	number_add(ret_words, "--eager-max-bytes", options->eager_max_bytes, "");
 	number_add(ret_words, "--read-pin", options->read_pin_ns, "ns");

@@ -7,7 +7,7 @@
 #include "options.h"
 
 struct sy_unit_options {
-	uint64_t slab_bytes; /* 0: not given */
+	uint64_t slab_bytes; /* 0: not given; whole pages of it are used */
 	uint64_t max_entries, max_sessions, eager_max_bytes;
 	uint64_t read_pin_ns, heartbeat_ns, session_expire_ns;
 	const char *listen;
@@ -18,33 +18,37 @@ struct sy_unit_options {
 #define SY_UNIT_OPTION_ROWS(unit) \
 	{ \
 		.name = "slab-bytes", .value = "SIZE", .kind = SY_OPTION_BYTES, \
-		.target = &(unit)->slab_bytes, .help = "memory of one unit, as in 64MiB or 1.5GiB" \
+		.min = SY_UNIT_SLAB_MIN_BYTES, .target = &(unit)->slab_bytes, \
+		.help = "memory of one unit, as in 64MiB or 1.5GiB; whole pages of it" \
 	}, \
 	{ \
-		.name = "max-entries", .value = "N", .kind = SY_OPTION_COUNT, .max = 10000000, \
+		.name = "max-entries", .value = "N", .kind = SY_OPTION_COUNT, .min = 1, \
+		.max = SY_UNIT_MAX_ENTRIES, \
 		.target = &(unit)->max_entries, .help = "entries of one unit; default: by its memory" \
 	}, \
 	{ \
-		.name = "max-sessions", .value = "N", .kind = SY_OPTION_COUNT, .min = 1, .max = 65535, \
+		.name = "max-sessions", .value = "N", .kind = SY_OPTION_COUNT, .min = 1, \
+		.max = SY_UNIT_MAX_SESSIONS, \
 		.target = &(unit)->max_sessions, .help = "clients of one unit; default: 1024" \
 	}, \
 	{ \
 		.name = "eager-max-bytes", .value = "SIZE", .kind = SY_OPTION_BYTES, \
-		.target = &(unit)->eager_max_bytes, \
+		.max = SY_UNIT_EAGER_MAX_BYTES, .target = &(unit)->eager_max_bytes, \
 		.help = "values up to this travel with their message; default: 8KiB" \
 	}, \
 	{ \
-		.name = "read-pin", .value = "TIME", .kind = SY_OPTION_DURATION, \
+		.name = "read-pin", .value = "TIME", .kind = SY_OPTION_DURATION, .min = 1, \
 		.target = &(unit)->read_pin_ns, .help = "how long a remote read may last; default: 60s" \
 	}, \
 	{ \
 		.name = "heartbeat", .value = "TIME", .kind = SY_OPTION_DURATION, \
-		.target = &(unit)->heartbeat_ns, .help = "how often clients are heard of; default: 2s" \
+		.min = SY_UNIT_HEARTBEAT_MIN_NS, .target = &(unit)->heartbeat_ns, \
+		.help = "how often clients are heard of; default: 2s" \
 	}, \
 	{ \
 		.name = "session-expire", .value = "TIME", .kind = SY_OPTION_DURATION, \
 		.target = &(unit)->session_expire_ns, \
-		.help = "when a silent remote client is given up; default: 20s" \
+		.help = "when a silent remote client is given up, over 3 heartbeats; default: 20s" \
 	}, \
 	{ \
 		.name = "listen", .value = "ADDRESS", .kind = SY_OPTION_TEXT, .target = &(unit)->listen, \

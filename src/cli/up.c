@@ -52,10 +52,15 @@ static bool report(struct up *up, char letter, const char *line)
 static bool on_ready(void *context, const char *run_dir, uint64_t total_bytes)
 {
 	struct up *up = context;
-	char size[16], line[REPORT_BYTES];
+	char size[16], line[REPORT_BYTES], rounded[96] = "";
+	uint64_t asked_bytes = up->unit.slab_bytes, odd_bytes = asked_bytes % SY_UNIT_PAGE_BYTES;
 	sy_format_bytes(total_bytes, size);
-	snprintf(line, sizeof line, "%llu unit%s up, %s in all, run dir %s",
-	         (unsigned long long)up->unit_count, up->unit_count == 1 ? "" : "s", size, run_dir);
+	if (odd_bytes != 0)
+		snprintf(rounded, sizeof rounded, " (%llu bytes each: %llu in whole pages)",
+		         (unsigned long long)(asked_bytes - odd_bytes), (unsigned long long)asked_bytes);
+	snprintf(line, sizeof line, "%llu unit%s up, %s in all%s, run dir %s",
+	         (unsigned long long)up->unit_count, up->unit_count == 1 ? "" : "s", size, rounded,
+	         run_dir);
 	if (!up->detach)
 		return puts(line) >= 0 && fflush(stdout) == 0;
 	return report(up, REPORT_READY, line);

@@ -59,6 +59,7 @@ struct sy_call {
 	struct sy_call *next_on_link, *next_write;
 	struct sy_remote *remote_now; /* during the WRITE */
 	uint64_t dead_incarnation; /* if found_dead: of the unit that the directory's list showed */
+	uint64_t began_ns; /* when sy_hub_run took it */
 	bool done, found_dead, settled;
 };
 
@@ -85,6 +86,9 @@ void sy_hub_leave(struct sy_hub *hub);
 void sy_hub_run(struct sy_hub *hub, struct sy_call *const *calls, size_t count);
 /* Gives back what a call holds (result buffer, remote). */
 void sy_call_done(struct sy_call *call);
+/* The unit whose answer a running call has waited for longest, and how long; a WRITE waits for
+ * none. False: no call waits. */
+bool sy_hub_awaits(struct sy_hub *hub, uint32_t *ret_unit_id, uint64_t *ret_wait_ns);
 
 /* Gives a pin back; never blocks, never fails. A pin of another incarnation is gone already. */
 void sy_hub_unpin(struct sy_hub *hub, uint32_t unit_id, uint64_t incarnation,

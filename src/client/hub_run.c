@@ -301,11 +301,30 @@ static const char *timeout_reason(const struct sy_call *call)
 	return "the unit did not answer by the deadline";
 }
 
+/* Says which rows went with the unit: nothing else of what a caller has tells it. */
+static void fill_lost(struct sy_call *call)
+{
+	uint32_t unit_count = call->link->hub->unit_count;
+
+	if (unit_count == 1)
+		sy_fail(&call->error, SY_E_LOST, call_name(call->op.kind),
+		        "unit 0: the unit is dead, and all rows are lost");
+	else
+		sy_fail(&call->error, SY_E_LOST, call_name(call->op.kind),
+		        "unit %u: the unit is dead, and its rows, those with row %% %u = %u, are lost",
+		        call->unit_id, unit_count, call->unit_id);
+	call->error.reason = "dead";
+}
+
 static void fill_error(struct sy_call *call, sy_status status)
 {
 	const struct sy_machine_op *op = &call->op;
 	const char *why = op->reason[0] != 0 ? op->reason : "no answer";
 
+	if (status == SY_E_LOST) {
+		fill_lost(call);
+		return;
+	}
 	if (status == SY_E_UNIT_FULL) {
 		sy_fail_full(&call->error, call_name(op->kind), sy_resource_name(op->outcome.resource),
 		             op->outcome.need, op->outcome.free, op->outcome.hole);
@@ -323,7 +342,9 @@ static void fill_error(struct sy_call *call, sy_status status)
 	sy_fail(&call->error, status, call_name(op->kind), "unit %u: %s", call->unit_id, why);
 	pthread_mutex_unlock(&call->link->hub->lock);
 	call->error.in_flight = op->in_flight;
-	if (op->was_busy)
+	if (call->found_dead)
+		call->error.reason = "dead";
+	else if (op->was_busy)
 		call->error.reason = sy_busy_name(op->outcome.busy);
 }
 
@@ -361,8 +382,10 @@ void sy_hub_run(struct sy_hub *hub, struct sy_call *const *calls, size_t count)
 {
 	bool again = count > 0;
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		calls[i]->settled = false;
+		calls[i]->began_ns = sy_clock_now_ns();
+	}
 	/* Each further round has at least one call whose deadline lies ahead. */
 	while (again) {
 		run_round(hub, calls, count);
@@ -372,6 +395,28 @@ void sy_hub_run(struct sy_hub *hub, struct sy_call *const *calls, size_t count)
 				again = true;
 		}
 	}
+}
+
+bool sy_hub_awaits(struct sy_hub *hub, uint32_t *ret_unit_id, uint64_t *ret_wait_ns)
+{
+	uint64_t first_ns = UINT64_MAX, now_ns = sy_clock_now_ns();
+
+	pthread_mutex_lock(&hub->lock);
+	for (uint32_t i = 0; i < hub->unit_count; i++) {
+		const struct sy_call *call = hub->links[i] != NULL ? hub->links[i]->calls : NULL;
+
+		for (; call != NULL; call = call->next_on_link) {
+			if (call->op.stage == SY_OP_STAGE_WRITING || call->began_ns >= first_ns)
+				continue;
+			first_ns = call->began_ns;
+			*ret_unit_id = i;
+		}
+	}
+	pthread_mutex_unlock(&hub->lock);
+	if (first_ns == UINT64_MAX)
+		return false;
+	*ret_wait_ns = now_ns - sy_min_u64(now_ns, first_ns);
+	return true;
 }
 
 void sy_call_done(struct sy_call *call)

@@ -1,4 +1,4 @@
-/* Walking all entries, and asking all units for their numbers. */
+/* Walking all entries, asking all units for their numbers, and which one is waited for. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +82,15 @@ sy_status sy_client_scan(sy_client *client, uint64_t first_row, uint64_t last_ro
 	status = scan(client, first_row, last_row, visit, context, deadline_ns, err);
 	sy_hub_leave(client->hub);
 	return status;
+}
+
+bool sy_client_awaits(sy_client *client, uint32_t *ret_unit_id, uint64_t *ret_wait_ns)
+{
+	if (sy_hub_enter(client->hub, NULL) != SY_OK)
+		return false;
+	bool awaits = sy_hub_awaits(client->hub, ret_unit_id, ret_wait_ns);
+	sy_hub_leave(client->hub);
+	return awaits;
 }
 
 static void add(sy_stat *stats, size_t *count, const char *name, uint64_t value)

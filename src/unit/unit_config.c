@@ -6,6 +6,8 @@
 
 static const uint64_t second_ns = 1000000000u;
 
+_Static_assert(SY_UNIT_EAGER_MAX_BYTES <= SY_MESSAGE_MAX_BYTES / 2, "fits a message");
+
 enum { MAX_PINS = 65536, MAX_FIELDS = 4096, MAX_NAMESPACES = 256, MAX_SHAPES = 65536 };
 enum { MAX_PARKED = 1024, MAX_JOBS = 64, MAX_SESSIONS = 1024, EAGER_BYTES = 8 << 10 };
 
@@ -32,11 +34,11 @@ static sy_status check_slab(const struct sy_unit_config *config, sy_error *err)
 	sy_format_bytes(SY_UNIT_SLAB_MIN_BYTES, min_text);
 	if (config->slab_bytes < SY_UNIT_SLAB_MIN_BYTES)
 		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
-		               "a slab of %llu bytes is too small: at least %s",
+		               "--slab-bytes %llu is too small: give at least %s",
 		               (unsigned long long)config->slab_bytes, min_text);
 	if (config->slab_bytes % SY_UNIT_PAGE_BYTES != 0)
 		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
-		               "a slab of %llu bytes is no multiple of %d: %llu would be",
+		               "--slab-bytes %llu is no multiple of %d: %llu would be",
 		               (unsigned long long)config->slab_bytes, SY_UNIT_PAGE_BYTES,
 		               (unsigned long long)(config->slab_bytes / SY_UNIT_PAGE_BYTES *
 		                                    SY_UNIT_PAGE_BYTES));
@@ -76,14 +78,22 @@ static sy_status check_listen(const struct sy_unit_config *config, sy_error *err
 
 static sy_status check_times(const struct sy_unit_config *config, sy_error *err)
 {
-	if (config->heartbeat_ns < second_ns / 100)
-		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check", "heartbeat_s is at least 0.01");
+	char heartbeat[SY_DURATION_TEXT_BYTES], expire[SY_DURATION_TEXT_BYTES];
+	sy_format_duration(config->heartbeat_ns, heartbeat);
+	sy_format_duration(config->session_expire_ns, expire);
+	if (config->heartbeat_ns < SY_UNIT_HEARTBEAT_MIN_NS)
+		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
+		               "--heartbeat %s is too short: give at least 10ms", heartbeat);
 	if (config->session_expire_ns / 3 <= config->heartbeat_ns)
 		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
-		               "session_expire_s must be over 3 times heartbeat_s");
-	if (config->read_pin_ns == 0 || config->retire_grace_ns == 0 || config->park_max_ns == 0)
+		               "--session-expire %s is not over 3 times --heartbeat %s: give a longer "
+		               "--session-expire or a shorter --heartbeat", expire, heartbeat);
+	if (config->read_pin_ns == 0)
 		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
-		               "read_pin_s, retire_grace_s and park_max_s must be over 0");
+		               "--read-pin 0s holds nothing: give a time over 0");
+	if (config->retire_grace_ns == 0 || config->park_max_ns == 0)
+		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
+		               "the retire grace and the parking time must be over 0");
 	return SY_OK;
 }
 
@@ -101,17 +111,19 @@ sy_status sy_unit_config_check(const struct sy_unit_config *config, sy_error *er
 		status = check_times(config, err);
 	if (status != SY_OK)
 		return status;
-	if (config->eager_max_bytes > SY_MESSAGE_MAX_BYTES / 2 ||
-	    config->inline_max_bytes > SY_MESSAGE_INLINE_TOTAL_BYTES)
+	if (config->eager_max_bytes > SY_UNIT_EAGER_MAX_BYTES)
 		return sy_fail(err, SY_E_INVALID, __func__,
-		               "eager_max_bytes is at most %d, inline_max_bytes %d",
-		               SY_MESSAGE_MAX_BYTES / 2, SY_MESSAGE_INLINE_TOTAL_BYTES);
+		               "--eager-max-bytes %u is too large: give at most 2 MiB",
+		               config->eager_max_bytes);
+	if (config->inline_max_bytes > SY_MESSAGE_INLINE_TOTAL_BYTES)
+		return sy_fail(err, SY_E_INVALID, __func__, "values inline are at most %d bytes",
+		               SY_MESSAGE_INLINE_TOTAL_BYTES);
 	const struct sy_core_params params = sy_unit_config_params(config, 1, 1);
 	if (sy_core_arena_bytes(&params) == 0)
 		return sy_fail(err, SY_E_INVALID, __func__,
-		               "a number is out of range: max_entries (%u) is 1 to 10,000,000, "
-		               "max_sessions (%u) 1 to 65,535",
-		               params.max_entries, params.max_sessions);
+		               "out of range: --max-entries (%u) is 1 to %d, --max-sessions (%u) 1 to %d",
+		               params.max_entries, SY_UNIT_MAX_ENTRIES, params.max_sessions,
+		               SY_UNIT_MAX_SESSIONS);
 	return SY_OK;
 }
 

@@ -6,6 +6,9 @@
 #include "params.h"
 
 enum { SY_UNIT_SLAB_MIN_BYTES = 64 << 10, SY_UNIT_PAGE_BYTES = 4096 };
+enum { SY_UNIT_EAGER_MAX_BYTES = 2 << 20 };
+enum { SY_UNIT_MAX_ENTRIES = 10000000, SY_UNIT_MAX_SESSIONS = 65535 };
+enum { SY_UNIT_HEARTBEAT_MIN_NS = 10000000 };
 
 /* Text is borrowed and outlives the run. */
 struct sy_unit_config {
@@ -29,7 +32,7 @@ struct sy_unit_config {
 /* The defaults of PROTOCOL; unit 0 of 1, with no slab size and no run directory yet. */
 void sy_unit_config_init(struct sy_unit_config *config);
 
-/* SY_E_INVALID and one line that says what is out of range and what would do. */
+/* SY_E_INVALID and one line that names the option of the command, and what would do. */
 sy_status sy_unit_config_check(const struct sy_unit_config *config, sy_error *err);
 
 /* The core's parameters for a checked config. */

@@ -276,8 +276,8 @@ class TestRefusals(ClusterCase):
             ("12 apples", 2, "has an unknown unit"),
             ("0.3", 2, "is not a whole number of bytes"),
             ("99999999999999999999", 2, "is over 2^63 - 1"),
-            ("1", 1, "is too small"),
-            ("1000001", 1, "is no multiple of 4096"),
+            ("0", 2, "--slab-bytes takes a size of at least 64 KiB, not 0 B"),
+            ("1", 2, "--slab-bytes takes a size of at least 64 KiB, not 1 B"),
         ]:
             done = self.up(1, size, status=status)
             self.assertIn(part, done.stderr)
@@ -286,6 +286,35 @@ class TestRefusals(ClusterCase):
             self.up(1, size)
             self.down()
         self.assert_nothing_is_left()
+
+    def test_sizes_are_of_whole_pages(self):
+        for size, want in [("1000001", 999424), ("5mb", 4997120)]:
+            out = self.up(1, size).stdout
+            self.assertRegex(out, rf"\({want} bytes each: \d+ in whole pages\)")
+            self.assertEqual([unit["capacity_bytes"] for unit in self.reports()], [want])
+            self.down()
+        self.assertNotIn("whole pages", self.up(1, "1.5MiB").stdout)
+
+    def test_options_of_units_are_named(self):
+        for words, status, part in [
+            (["--listen", ""], 2, "--listen is empty: give --listen ADDRESS"),
+            (["--heartbeat", "60s"], 1,
+             "--session-expire 20s is not over 3 times --heartbeat 60s: give a longer"),
+            (["--heartbeat", "1ms"], 2, "--heartbeat takes a time of at least 10ms, not 1ms"),
+            (["--session-expire", "6s"], 1,
+             "--session-expire 6s is not over 3 times --heartbeat 2s: give a longer"),
+            (["--eager-max-bytes", "3MiB"], 2,
+             "--eager-max-bytes takes a size of 0 B to 2 MiB, not 3 MiB"),
+            (["--read-pin", "0"], 2, "--read-pin takes a time of at least 1ns, not 0s"),
+            (["--max-entries", "0"], 2, "--max-entries takes a number of 1 to 10000000, not 0"),
+            (["--max-sessions", "0"], 2, "--max-sessions takes a number of 1 to 65535, not 0"),
+        ]:  # fmt: skip
+            self.assertIn(part, self.up(1, "4MiB", *words, status=status).stderr)
+        self.up(
+            1, "4MiB", "--heartbeat", "10ms", "--session-expire", "31ms", "--read-pin", "1ns",
+            "--eager-max-bytes", "2MiB", "--max-entries", "1", "--max-sessions", "2",
+        )  # fmt: skip
+        self.assertTrue(self.reports()[0]["answered"])
 
     def test_full_memory(self):
         space = os.statvfs(SHM)

@@ -202,6 +202,21 @@ static void test_format_bytes(void **state)
 	assert_shown(UINT64_MAX, "16.0 EiB");
 }
 
+static void test_format_duration(void **state)
+{
+	(void)state;
+	static const uint64_t values[] = {0, 1, 999, 1000, 1500000, 20000000, 60000000000,
+	                                  INT64_MAX, 1001000000};
+	static const char *const texts[] = {"0s", "1ns", "999ns", "1us", "1500us", "20ms", "60s",
+	                                    "9223372036854775807ns", "1001ms"};
+	for (size_t i = 0; i < COUNT_OF(values); i++) {
+		char out[SY_DURATION_TEXT_BYTES];
+		sy_format_duration(values[i], out);
+		assert_string_equal(out, texts[i]);
+		assert_value(sy_parse_duration, out, values[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -212,6 +227,7 @@ int main(void)
 		cmocka_unit_test(test_durations),
 		cmocka_unit_test(test_u64),
 		cmocka_unit_test(test_format_bytes),
+		cmocka_unit_test(test_format_duration),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -223,7 +223,7 @@ static void test_refusals(void **state)
 	expect_refusal(rig, "numbered from 0");
 	rig->config.unit_id = 1;
 	rig->config.session_expire_ns = rig->config.heartbeat_ns;
-	expect_refusal(rig, "3 times heartbeat_s");
+	expect_refusal(rig, "--session-expire 2s is not over 3 times --heartbeat 2s");
 	rig->config.session_expire_ns = 20000000000u;
 	rig->config.directory = "nonsense";
 	expect_refusal(rig, "directory");

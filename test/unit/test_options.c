@@ -11,7 +11,7 @@ struct taken {
 	bool detach;
 	const char *run_dir;
 	const char *output;
-	uint64_t slab_bytes, units, wait_ns;
+	uint64_t slab_bytes, units, wait_ns, room_bytes;
 };
 
 struct tried {
@@ -35,7 +35,10 @@ static void try_usage(struct tried *tried, uint32_t argument_min, uint32_t argum
 		 .target = &taken->slab_bytes},
 		{.name = "units", .value = "N", .kind = SY_OPTION_COUNT, .target = &taken->units,
 		 .min = 1, .max = 1024},
-		{.name = "wait", .value = "TIME", .kind = SY_OPTION_DURATION, .target = &taken->wait_ns},
+		{.name = "wait", .value = "TIME", .kind = SY_OPTION_DURATION, .target = &taken->wait_ns,
+		 .max = 5000000000},
+		{.name = "room", .value = "SIZE", .kind = SY_OPTION_BYTES, .target = &taken->room_bytes,
+		 .min = 65536},
 		{.name = "detach", .kind = SY_OPTION_FLAG, .target = &taken->detach, .letter = 'd'},
 	};
 	const struct sy_usage usage = {
@@ -75,7 +78,7 @@ static void test_options_stand_anywhere(void **state)
 	assert_string_equal(tried.arguments.list[0], "0-9");
 	assert_string_equal(tried.arguments.list[1], "out");
 	TRY(&tried, "-ofile", "--run-dir=", "x");
-	assert_misused(&tried, "--run-dir is empty; give it a DIR");
+	assert_misused(&tried, "--run-dir is empty: give --run-dir DIR");
 	TRY(&tried, "-ofile", "--run-dir=a=b");
 	assert_string_equal(tried.taken.output, "file");
 	assert_string_equal(tried.taken.run_dir, "a=b");
@@ -163,6 +166,14 @@ static void test_values_are_checked(void **state)
 	                       "such as 42");
 	TRY(&tried, "--wait", "2 days");
 	assert_int_equal(tried.status, SY_E_INVALID);
+	TRY(&tried, "--wait", "5001ms");
+	assert_misused(&tried, "--wait takes a time of 0s to 5s, not 5001ms");
+	TRY(&tried, "--wait", "5s", "--room", "64k");
+	assert_misused(&tried, "--room takes a size of at least 64 KiB, not 62.5 KiB");
+	TRY(&tried, "--wait", "5s", "--room", "64KiB");
+	assert_int_equal(tried.status, SY_OK);
+	assert_int_equal(tried.taken.wait_ns, 5000000000);
+	assert_int_equal(tried.taken.room_bytes, 65536);
 	TRY(&tried, "--units");
 	assert_misused(&tried, "--units needs a value: --units N");
 	TRY(&tried, "--slab-bytes", "--detach");

@@ -1,0 +1,73 @@
+"""What the command says of units that are dead or do not answer."""
+
+import os
+import signal
+import struct
+import subprocess
+import unittest
+
+from test_cluster import PATIENCE_S, SLABYARD
+from test_commands import CommandCase
+
+
+class TestAbsent(CommandCase):
+    def test_a_dead_unit_is_told(self):
+        self.load(['{"a":1}\n'] * 6)
+        os.kill(self.reports()[1]["pid"], 9)
+        lost = (
+            "unit 1: the unit is dead, and its rows, those with row % 3 = 1, are lost; put them "
+            "again once the unit is started anew (`slabyard down`, `slabyard up`)"
+        )
+        refused = (
+            "unit 1: the unit is dead; it takes no rows until it is started anew "
+            "(`slabyard down`, `slabyard up`)"
+        )
+        for words, part in [(["dump"], lost), (["ls"], lost), (["get", "1", "a"], lost),
+                            (["put", "1", "a"], refused), (["load", "-"], refused)]:  # fmt: skip
+            done = subprocess.run(
+                [SLABYARD, "--run-dir", self.run_dir, *words], input=b'{"a":1}\n{"a":2}\n',
+                capture_output=True, timeout=PATIENCE_S,
+            )  # fmt: skip
+            self.assertEqual(done.returncode, 1, words)
+            self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+            self.assertIn(part, done.stderr.decode())
+        self.assertEqual(self.command("get", "0", "a").encode(), struct.pack("<q", 1))
+
+    def test_a_silent_unit_is_told_and_the_timeout_ends_it(self):
+        self.load(['{"a":1}\n'] * 6)
+        os.kill(self.reports()[1]["pid"], signal.SIGSTOP)
+        self.addCleanup(os.kill, self.reports()[1]["pid"], signal.SIGCONT)
+        for words in (["dump"], ["ls"], ["get", "1", "a"], ["put", "1", "a"], ["rm", "1"],
+                      ["load", "-"]):  # fmt: skip
+            done = subprocess.run(
+                [SLABYARD, "--run-dir", self.run_dir, *words, "--timeout", "2.5s"],
+                input=b'{"a":1}\n{"a":2}\n', capture_output=True, timeout=PATIENCE_S,
+            )  # fmt: skip
+            self.assertEqual((done.returncode, done.stdout), (1, b""), words)
+            told = done.stderr.decode().splitlines()
+            self.assertEqual(len(told), 2, told)
+            self.assertEqual(
+                told[0],
+                f"slabyard {words[0]}: unit 1 does not answer; waiting up to 2500ms",
+            )
+            self.assertIn("unit 1: no answer", told[1])
+            self.assertIn("; try again, and see `slabyard status`", told[1])
+        self.assertIn("takes a time of at least", self.command("ls", "--timeout", "0", status=2))
+
+    def test_a_silent_directory_is_told(self):
+        supervisor = self.supervisor()
+        os.kill(supervisor, signal.SIGSTOP)
+        self.addCleanup(os.kill, supervisor, signal.SIGCONT)
+        done = subprocess.run(
+            [SLABYARD, "--run-dir", self.run_dir, "ls", "--timeout", "2.5s"],
+            capture_output=True, text=True, timeout=PATIENCE_S,
+        )  # fmt: skip
+        told = done.stderr.splitlines()
+        self.assertEqual((done.returncode, len(told)), (1, 2), told)
+        self.assertEqual(
+            told[0], "slabyard ls: the directory does not answer; waiting up to 2500ms"
+        )
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
