@@ -19,11 +19,12 @@ import slabyard
 from slabyard.blobstore import UnitSlabStore
 from slabyard.errors import DataPlaneFatal, DataPlaneTimeout
 
-CALLS = int(os.environ.get("SLABYARD_CALLS", "100000"))
+# scripts/check: a hundred thousand; scripts/check-long: a million.
+CALLS = 100 * int(os.environ.get("SLABYARD_SEEDS") or 1000)
 
 
-def resident_kib():
-    with open("/proc/self/statm") as file:
+def resident_kib(pid="self"):
+    with open(f"/proc/{pid}/statm") as file:
         return int(file.read().split()[1]) * (resource.getpagesize() // 1024)
 
 
@@ -238,6 +239,53 @@ class Forks(ClusterCase):
         store.unpin_all(resolved)
         store.close()
 
+    def test_forks_while_threads_work(self):
+        """Whatever lock a thread held when the process forked, its child finds its way out."""
+        end = threading.Event()
+        faults = []
+
+        def work(k):
+            try:
+                rows = np.arange(16) * 4 + k
+                while not end.is_set():
+                    self.client.put_columns(rows, {"w": np.full((16, 300), k)})
+                    views = self.client.get_columns(rows, ["w"], copy=False)["w"]
+                    if int(views[3][0]) != k:
+                        faults.append(k)
+                    with self.cluster.client(namespace="brief") as brief:
+                        brief.get([f"{k}@none"], missing="mask")
+            except Exception as e:
+                faults.append(e)
+
+        self.client.put_columns([1000], {"w": np.zeros((1, 5))})
+        held = self.client.get_columns([1000], ["w"], copy=False)
+
+        def child():
+            signal.alarm(PATIENCE_S)  # one that hangs ends by it, which is seen
+            try:
+                self.client.get(["0@a"])
+            except DataPlaneFatal:
+                pass
+            nonlocal held
+            del held
+            self.client.close()
+            gc.collect()
+            with self.cluster.client(namespace=self.id()) as own:
+                assert own.get(["1000@w"])[0].shape == (5,)
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(40):
+                self.in_child(child)
+        finally:
+            end.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(faults, [])
+        self.assertEqual(held["w"][0].tolist(), [0.0] * 5)
+
     def test_multiprocessing(self):
         run_dir, namespace = self.cluster.run_dir, self.id()
         for method in ("fork", "spawn"):
@@ -332,7 +380,9 @@ class Ends(ClusterCase):
         if before is not None:
             self.assertLess(sys.gettotalrefcount() - before, 100)
 
-    def test_memory_does_not_grow(self):
+    def test_nothing_grows(self):
+        """Puts and gets in their number: memory, descriptors, threads, objects, and what the
+        units hold, are what they were."""
         keys, rows = ["0@a", "1@a"], [0, 1]
         column = {"x": np.arange(4.0).reshape(2, 2), "t": ["ab", "cd"]}
 
@@ -344,13 +394,33 @@ class Ends(ClusterCase):
                 self.client.get_columns(rows, ["x", "t"])
                 self.client.get_columns(rows, ["x"], copy=False)
 
+        def held():
+            gc.collect()
+            reports = self.client.reports()
+            return {
+                "descriptors": len(os.listdir("/proc/self/fd")),
+                "threads": len(os.listdir("/proc/self/task")),
+                "objects": len(gc.get_objects()),
+                "entries": [one["counts"]["entries"] for one in reports],
+                "sessions": [one["counts"]["sessions"] for one in reports],
+            }
+
+        def unit_kib():
+            return sum(resident_kib(one["pid"]) for one in self.client.reports())
+
         loop(CALLS // 5)
-        gc.collect()
-        before = resident_kib()
+        self.client.clear(rows)
+        before, free, own, units = held(), self.free_bytes(), resident_kib(), unit_kib()
+        blocks = sys.getallocatedblocks()
         loop(CALLS)
-        gc.collect()
-        grown = resident_kib() - before
-        self.assertLess(grown, 2048, f"{grown} KiB more after {CALLS} calls")
+        self.client.clear(rows)
+        await_that("all pins are back", lambda: self.free_bytes() == free)
+        after = held()
+        self.assertLess(abs(after.pop("objects") - before.pop("objects")), 50)
+        self.assertEqual(after, before)
+        self.assertLess(sys.getallocatedblocks() - blocks, 500)
+        self.assertLess(resident_kib() - own, 2048, f"after {CALLS} calls")
+        self.assertLess(unit_kib() - units, 4096, f"units, after {CALLS} calls")
 
     def test_clients_that_come_and_go(self):
         def turn():
