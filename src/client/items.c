@@ -114,48 +114,6 @@ static uint32_t *sort_names(struct names *names, struct sy_items *ret)
 	return place;
 }
 
-/* qsort has no context argument that all libcs agree on, so the unit leads the sort key. */
-struct sortable {
-	uint32_t unit, field;
-	uint64_t row;
-	uint32_t source;
-};
-
-static int compare_items(const void *a, const void *b)
-{
-	const struct sortable *x = a, *y = b;
-
-	if (x->unit != y->unit)
-		return x->unit < y->unit ? -1 : 1;
-	if (x->row != y->row)
-		return x->row < y->row ? -1 : 1;
-	if (x->field != y->field)
-		return x->field < y->field ? -1 : 1;
-	return (x->source > y->source) - (x->source < y->source);
-}
-
-static bool sort_items(struct sy_items *ret)
-{
-	struct sortable *sorted = malloc((ret->count + 1) * sizeof *sorted);
-	bool in_order = true;
-
-	if (sorted == NULL)
-		return false;
-	for (size_t i = 0; i < ret->count; i++) {
-		const struct sy_item *item = &ret->items[i];
-
-		sorted[i] = (struct sortable){(uint32_t)(item->row % ret->unit_count), item->field,
-		                              item->row, item->source};
-		in_order = in_order && (i == 0 || compare_items(&sorted[i - 1], &sorted[i]) < 0);
-	}
-	if (!in_order)
-		qsort(sorted, ret->count, sizeof *sorted, compare_items);
-	for (size_t i = 0; i < ret->count; i++)
-		ret->items[i] = (struct sy_item){sorted[i].row, sorted[i].field, sorted[i].source};
-	free(sorted);
-	return true;
-}
-
 static sy_status check_unique(const struct sy_items *items, sy_error *err)
 {
 	for (size_t i = 1; i < items->count; i++) {
@@ -174,21 +132,6 @@ void sy_items_done(struct sy_items *items)
 	free(items->items);
 	free(items->fields);
 	*items = (struct sy_items){0};
-}
-
-static sy_status finish(struct sy_items *items, bool unique, struct sy_items *ret, sy_error *err)
-{
-	sy_status status = SY_OK;
-
-	if (!sort_items(items))
-		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	if (status == SY_OK && unique)
-		status = check_unique(items, err);
-	if (status != SY_OK)
-		sy_items_done(items);
-	else
-		*ret = *items;
-	return status;
 }
 
 static sy_status number_keys(const sy_key *keys, size_t count, struct names *names,
@@ -243,7 +186,15 @@ sy_status sy_items_from_keys(const sy_key *keys, size_t count, uint32_t unit_cou
 	for (size_t i = 0; i < count; i++)
 		items.items[i].field = place[items.items[i].field];
 	free(place);
-	return finish(&items, unique, ret_items, err);
+	if (!sy_items_sort(&items))
+		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	if (status == SY_OK && unique)
+		status = check_unique(&items, err);
+	if (status != SY_OK)
+		sy_items_done(&items);
+	else
+		*ret_items = items;
+	return status;
 }
 
 static sy_status number_fields(const struct sy_span *fields, size_t field_count, bool unique,
@@ -272,6 +223,54 @@ sy_status sy_items_check_counts(size_t row_count, size_t field_count, sy_error *
 	               field_count);
 }
 
+/* Every field of rows[first..last), one row asked for that many times, from items[at] on. Equal
+ * fields stand side by side in `order`, and equal keys come in the order of their sources. */
+static size_t expand_row(struct sy_items *items, const struct sy_item *rows, size_t first,
+                         size_t last, const struct sy_item *order, size_t at)
+{
+	uint32_t field_count = items->sources_per_index;
+
+	for (uint32_t f = 0; last - first == 1 && f < field_count; f++)
+		items->items[at++] = (struct sy_item){rows[first].row, order[f].field,
+		                                      rows[first].source * field_count + order[f].source};
+	for (uint32_t f = 0, next; last - first > 1 && f < field_count; f = next) {
+		for (next = f + 1; next < field_count && order[next].field == order[f].field;)
+			next++;
+		for (size_t r = first; r < last; r++) {
+			for (uint32_t k = f; k < next; k++)
+				items->items[at++] = (struct sy_item){
+					rows[r].row, order[k].field, rows[r].source * field_count + order[k].source};
+		}
+	}
+	return at;
+}
+
+/* Rows are sorted alone, and fields alone: the product is in order then. */
+static bool expand(struct sy_items *items, const uint64_t *rows, size_t row_count,
+                   const uint32_t *place)
+{
+	size_t field_count = items->sources_per_index, at = 0;
+	struct sy_items by_row = {.count = row_count, .unit_count = items->unit_count};
+	struct sy_items by_field = {.count = field_count, .unit_count = 1};
+
+	by_row.items = malloc((row_count + 1) * sizeof *by_row.items);
+	by_field.items = malloc((field_count + 1) * sizeof *by_field.items);
+	bool ok = by_row.items != NULL && by_field.items != NULL;
+	for (size_t r = 0; ok && r < row_count; r++)
+		by_row.items[r] = (struct sy_item){rows[r], 0, (uint32_t)r};
+	for (size_t f = 0; ok && f < field_count; f++)
+		by_field.items[f] = (struct sy_item){0, place[f], (uint32_t)f};
+	ok = ok && sy_items_sort(&by_row) && sy_items_sort(&by_field);
+	for (size_t r = 0, next; ok && r < row_count; r = next) {
+		for (next = r + 1; next < row_count && by_row.items[next].row == by_row.items[r].row;)
+			next++;
+		at = expand_row(items, by_row.items, r, next, by_field.items, at);
+	}
+	free(by_row.items);
+	free(by_field.items);
+	return ok;
+}
+
 sy_status sy_items_from_columns(const uint64_t *rows, size_t row_count,
                                 const struct sy_span *fields, size_t field_count,
                                 uint32_t unit_count, bool unique, struct sy_items *ret_items,
@@ -288,24 +287,23 @@ sy_status sy_items_from_columns(const uint64_t *rows, size_t row_count,
 	sy_status status = items.items != NULL && ids != NULL
 		? number_fields(fields, field_count, unique, ids, &names, err)
 		: sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	if (status == SY_OK) {
+	if (status == SY_OK)
 		place = sort_names(&names, &items);
-		if (place == NULL)
-			status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	}
-	for (size_t r = 0, i = 0; status == SY_OK && r < row_count; r++) {
-		for (size_t f = 0; f < field_count; f++, i++)
-			items.items[i] = (struct sy_item){rows[r], place[ids[f]], (uint32_t)i};
-	}
+	for (size_t f = 0; place != NULL && f < field_count; f++)
+		ids[f] = place[ids[f]];
+	if (status == SY_OK && (place == NULL || !expand(&items, rows, row_count, ids)))
+		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	free(place);
 	free(ids);
 	free(names.list);
 	free(names.slots);
-	if (status != SY_OK) {
+	if (status == SY_OK && unique)
+		status = check_unique(&items, err);
+	if (status != SY_OK)
 		sy_items_done(&items);
-		return status;
-	}
-	return finish(&items, unique, ret_items, err);
+	else
+		*ret_items = items;
+	return status;
 }
 
 void sy_items_blame_one(const struct sy_items *items, size_t i, sy_error *err)

@@ -45,6 +45,9 @@ sy_status sy_items_from_columns(const uint64_t *rows, size_t row_count,
                                 uint32_t unit_count, bool unique, struct sy_items *ret_items,
                                 sy_error *err);
 void sy_items_done(struct sy_items *items);
+/* Sorts items, by (unit, row, field); equal keys stay in the order they have. For items.c; false:
+ * memory is short. */
+bool sy_items_sort(struct sy_items *items);
 
 /* Is it the key of the item before it? Equal keys stand side by side. */
 static inline bool sy_items_again(const struct sy_items *items, size_t i)

@@ -13,7 +13,7 @@ static sy_status plan_all(const struct sy_items *items, const struct sy_put_sour
 	size_t count = 0, capacity = 0;
 	sy_status status = SY_OK;
 
-	for (size_t first = 0, last; status == SY_OK && first < items->count; first = last) {
+	for (size_t first = 0; status == SY_OK && first < items->count;) {
 		if (count == capacity) {
 			capacity = capacity == 0 ? 8 : capacity * 2;
 			struct sy_blob_plan *grown = realloc(plans, capacity * sizeof *plans);
@@ -24,11 +24,9 @@ static sy_status plan_all(const struct sy_items *items, const struct sy_put_sour
 			}
 			plans = grown;
 		}
-		status = sy_plan_cut(items, first, source, &last, err);
+		status = sy_plan_make(items, first, source, &plans[count], err);
 		if (status == SY_OK)
-			status = sy_plan_make(items, first, last, source, &plans[count], err);
-		if (status == SY_OK)
-			count++;
+			first = plans[count++].last;
 	}
 	*ret_plans = plans;
 	*ret_count = count;
@@ -60,18 +58,24 @@ static sy_status put_items(sy_client *client, const struct sy_items *items,
 	return status;
 }
 
-static sy_status value_of_key(const void *context, uint32_t source,
-                              struct sy_put_value *ret_value, sy_error *err)
-{
-	const sy_value *values = context;
+struct keyed {
+	const sy_value *values;
+	struct sy_put_forms forms;
+};
 
-	return sy_put_value_from(&values[source], ret_value, err);
+static sy_status value_of_key(void *context, uint32_t source, struct sy_put_value *ret_value,
+                              sy_error *err)
+{
+	struct keyed *keyed = context;
+
+	return sy_put_value_from(&keyed->forms, &keyed->values[source], ret_value, err);
 }
 
 static sy_status put_keys(sy_client *client, const sy_key *keys, const sy_value *values,
                           size_t count, uint64_t deadline_ns, sy_error *err)
 {
-	struct sy_put_source source = {.context = values, .value = value_of_key};
+	struct keyed keyed = {.values = values};
+	struct sy_put_source source = {&keyed, &keyed.forms, value_of_key};
 	struct sy_items items;
 	uint64_t end_ns = sy_client_deadline(client, deadline_ns);
 	sy_status status =
@@ -80,6 +84,7 @@ static sy_status put_keys(sy_client *client, const sy_key *keys, const sy_value 
 	if (status != SY_OK)
 		return status;
 	status = put_items(client, &items, &source, end_ns, err);
+	sy_put_forms_done(&keyed.forms);
 	sy_items_done(&items);
 	return status;
 }
@@ -99,55 +104,72 @@ sy_status sy_client_put(sy_client *client, const sy_key *keys, const sy_value *v
 struct columns {
 	const sy_put_column *columns;
 	uint32_t count;
+	struct sy_put_forms forms;
+	struct sy_put_value *leads; /* a dense column's value in row 0, a jagged one's form */
 };
 
-/* The row's part of a column; lengths that do not fit the shape are the caller's mistake. */
-static sy_status value_of_cell(const void *context, uint32_t source,
-                               struct sy_put_value *ret_value, sy_error *err)
+/* What the rows of a column share is checked once. */
+static sy_status columns_check(struct columns *batch, size_t row_count, sy_error *err)
 {
-	const struct columns *batch = context;
-	const sy_put_column *column = &batch->columns[source % batch->count];
-	uint32_t row = source / batch->count;
-	const uint8_t *data = column->data;
-	sy_value value = {.dtype = column->dtype, .kind = column->kind, .rank = column->shape.rank};
-	uint64_t unit = 1, offset;
+	sy_status status = SY_OK;
 
-	if (column->values != NULL)
-		return sy_put_value_from(&column->values[row], ret_value, err);
-	if (column->offsets != NULL) {
-		if (column->offsets[row + 1] < column->offsets[row])
-			return sy_fail(err, SY_E_INVALID, "put", "offsets of row %u run backwards", row);
-		value.nbytes = column->offsets[row + 1] - column->offsets[row];
-		offset = column->offsets[row];
-	} else {
-		value.nbytes = column->row_bytes;
-		offset = (uint64_t)row * column->stride_bytes;
+	batch->leads = calloc(batch->count + (size_t)1, sizeof *batch->leads);
+	if (batch->leads == NULL)
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	for (uint32_t c = 0; status == SY_OK && row_count > 0 && c < batch->count; c++) {
+		const sy_put_column *column = &batch->columns[c];
+		struct sy_put_value *lead = &batch->leads[c];
+		uint32_t form = 0;
+
+		if (column->values != NULL)
+			continue;
+		status = sy_put_form(&batch->forms, column->dtype, column->kind, &column->shape, &form,
+		                     err);
+		lead->form = form;
+		if (status == SY_OK && column->offsets == NULL)
+			status = sy_put_value_of(&batch->forms, form, column->data, column->row_bytes, lead,
+			                         err);
 	}
-	if (data != NULL && value.nbytes > 0)
-		value.data = data + offset;
-	for (uint32_t i = 1; i < value.rank && i < SY_RANK_MAX; i++)
-		value.dims[i] = column->shape.tail[i - 1];
-	if (value.rank > 0 && sy_shape_unit_bytes(value.dtype, &column->shape, &unit))
-		value.dims[0] = unit == 0 ? 0 : value.nbytes / unit;
-	return sy_put_value_from(&value, ret_value, err);
+	return status;
 }
 
-static sy_status check_rows(const struct sy_items *items, sy_error *err)
+static void columns_done(struct columns *batch)
 {
-	for (size_t i = 1; i < items->count; i++) {
-		if (sy_items_again(items, i))
-			return sy_fail(err, SY_E_INVALID, "put", "row %llu comes twice",
-			               (unsigned long long)items->items[i].row);
+	sy_put_forms_done(&batch->forms);
+	free(batch->leads);
+}
+
+/* The row's part of a column; lengths that do not fit the shape are the caller's mistake. */
+static sy_status value_of_cell(void *context, uint32_t source, struct sy_put_value *ret_value,
+                               sy_error *err)
+{
+	struct columns *batch = context;
+	uint32_t c = source % batch->count, row = source / batch->count;
+	const sy_put_column *column = &batch->columns[c];
+	const struct sy_put_value *lead = &batch->leads[c];
+	const uint8_t *data = column->data;
+
+	if (column->values != NULL)
+		return sy_put_value_from(&batch->forms, &column->values[row], ret_value, err);
+	if (column->offsets == NULL) {
+		*ret_value = *lead;
+		if (lead->nbytes > 0)
+			ret_value->data = data + (uint64_t)row * column->stride_bytes;
+		return SY_OK;
 	}
-	return SY_OK;
+	uint64_t start = column->offsets[row], end = column->offsets[row + 1];
+	if (end < start)
+		return sy_fail(err, SY_E_INVALID, "put", "offsets of row %u run backwards", row);
+	return sy_put_value_of(&batch->forms, lead->form, data != NULL ? data + start : NULL,
+	                       end - start, ret_value, err);
 }
 
 static sy_status put_columns(sy_client *client, const uint64_t *rows, size_t row_count,
                              const sy_put_column *columns, size_t column_count,
                              uint64_t deadline_ns, sy_error *err)
 {
-	struct columns batch = {columns, (uint32_t)column_count};
-	struct sy_put_source source = {.context = &batch, .value = value_of_cell};
+	struct columns batch = {.columns = columns, .count = (uint32_t)column_count};
+	struct sy_put_source source = {&batch, &batch.forms, value_of_cell};
 	struct sy_items items = {0};
 	uint64_t end_ns = sy_client_deadline(client, deadline_ns);
 	struct sy_span *names = NULL;
@@ -168,9 +190,10 @@ static sy_status put_columns(sy_client *client, const uint64_t *rows, size_t row
 	}
 	free(names);
 	if (status == SY_OK)
-		status = check_rows(&items, err);
+		status = columns_check(&batch, row_count, err);
 	if (status == SY_OK)
 		status = put_items(client, &items, &source, end_ns, err);
+	columns_done(&batch);
 	sy_items_done(&items);
 	return status;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "entry_fault.h"
 #include "fail.h"
 #include "guard.h"
 #include "proto.h"
@@ -13,97 +12,26 @@
  * in a slab whose holes are smaller than the batch. */
 static const uint64_t BLOB_BYTES = 256u << 20;
 
-/* What is wrong with it, or NULL. */
-static const char *value_fault(const sy_value *value, sy_shape *ret_shape, uint64_t *ret_extent)
-{
-	sy_shape shape = {.rank = value->rank};
-	uint64_t unit, dim0_max;
-
-	if (value->nbytes > 0 && value->data == NULL)
-		return "has bytes but no data";
-	if (value->rank > SY_RANK_MAX)
-		return "has a rank over 8";
-	for (uint32_t i = 1; i < value->rank; i++)
-		shape.tail[i - 1] = value->dims[i];
-	const char *fault = sy_shape_fault(value->dtype, value->kind, &shape, &unit, &dim0_max);
-	if (fault != NULL)
-		return fault;
-	/* Not to be left to the index: it says nothing of bytes where a shape has none, and they
-	 * would be written past the blob's end. */
-	uint64_t lead = value->rank == 0 ? 1 : value->dims[0];
-	if (value->kind == SY_KIND_TENSOR &&
-	    (unit == 0 ? value->nbytes != 0
-	               : value->nbytes % unit != 0 || value->nbytes / unit != lead))
-		return "does not have as many bytes as its shape";
-	*ret_shape = shape;
-	*ret_extent = unit == 0 ? lead : value->nbytes;
-	return sy_extent_fault(value->kind, &shape, unit, dim0_max, *ret_extent);
-}
-
-sy_status sy_put_value_from(const sy_value *value, struct sy_put_value *ret_value, sy_error *err)
-{
-	struct sy_put_value made = {
-		.data = value->data, .nbytes = value->nbytes, .dtype = value->dtype, .kind = value->kind,
-	};
-	const char *fault = value_fault(value, &made.shape, &made.extent);
-
-	if (fault != NULL)
-		return sy_fail(err, SY_E_INVALID, "put", "a value of %llu bytes %s",
-		               (unsigned long long)value->nbytes, fault);
-	*ret_value = made;
-	return SY_OK;
-}
-
-sy_status sy_plan_cut(const struct sy_items *items, size_t first,
-                      const struct sy_put_source *source, size_t *ret_last, sy_error *err)
-{
-	uint64_t unit = items->items[first].row % items->unit_count, bytes = 0;
-	size_t last = first, row_start = first;
-
-	for (; last < items->count && items->items[last].row % items->unit_count == unit; last++) {
-		struct sy_put_value value;
-		sy_status status = source->value(source->context, items->items[last].source, &value, err);
-
-		if (status != SY_OK) {
-			sy_items_blame_one(items, last, err);
-			return status;
-		}
-		if (items->items[last].row != items->items[row_start].row) {
-			row_start = last;
-			if (bytes >= BLOB_BYTES)
-				break;
-		}
-		bytes += value.nbytes;
-		if (last - first < SY_ENTRIES_PER_BLOB_MAX)
-			continue;
-		if (row_start == first)
-			return sy_fail(err, SY_E_INVALID, "put", "row %llu has more than %d fields",
-			               (unsigned long long)items->items[first].row,
-			               SY_ENTRIES_PER_BLOB_MAX);
-		last = row_start;
-		break;
-	}
-	*ret_last = last;
-	return SY_OK;
-}
-
 /* An entry of the blob while it is planned. */
 struct planned {
 	struct sy_put_value value;
 	uint32_t ordinal;
-	uint32_t next; /* in its field, by ordinal; UINT32_MAX: the last */
+	uint32_t next; /* in its field, by ordinal; NONE: the last */
 };
+
+static const uint32_t NONE = UINT32_MAX;
 
 /* All that one blob's plan needs while it is made, and what it keeps. */
 struct draft {
+	const struct sy_put_forms *forms;
 	struct planned *entries; /* in the order of the items */
 	uint32_t *field_head, *field_tail;
 	uint64_t *rows;
 	uint32_t *ordinals;
 	uint64_t *extents;
-	sy_column *columns;
 	const struct planned **order; /* entries in the order of the columns */
-	uint32_t entry_count, row_count, column_count;
+	sy_column *columns;
+	uint32_t entry_count, row_count, column_count, column_capacity;
 };
 
 static void draft_done(struct draft *draft)
@@ -117,74 +45,88 @@ static void draft_done(struct draft *draft)
 	free(draft->order);
 }
 
-static bool draft_init(struct draft *draft, uint32_t entry_count, uint32_t field_count)
+static bool draft_init(struct draft *draft, size_t entries_max, uint32_t field_count)
 {
-	draft->entry_count = entry_count;
-	draft->entries = malloc(entry_count * sizeof *draft->entries);
+	draft->entries = malloc(entries_max * sizeof *draft->entries);
 	draft->field_head = malloc(2 * (size_t)field_count * sizeof *draft->field_head);
-	draft->rows = malloc(entry_count * sizeof *draft->rows);
-	draft->ordinals = malloc(entry_count * sizeof *draft->ordinals);
-	draft->extents = malloc(entry_count * sizeof *draft->extents);
-	draft->columns = calloc(entry_count, sizeof *draft->columns);
-	draft->order = malloc(entry_count * sizeof *draft->order);
+	draft->rows = malloc(entries_max * sizeof *draft->rows);
+	draft->ordinals = malloc(entries_max * sizeof *draft->ordinals);
+	draft->extents = malloc(entries_max * sizeof *draft->extents);
+	draft->order = malloc(entries_max * sizeof *draft->order);
 	if (draft->entries == NULL || draft->field_head == NULL || draft->rows == NULL ||
-	    draft->ordinals == NULL || draft->extents == NULL || draft->columns == NULL ||
-	    draft->order == NULL)
+	    draft->ordinals == NULL || draft->extents == NULL || draft->order == NULL)
 		return false;
 	memset(draft->field_head, 0xff, 2 * (size_t)field_count * sizeof *draft->field_head);
 	draft->field_tail = draft->field_head + field_count;
 	return true;
 }
 
-/* Items come by row, then field: numbers the rows and threads each field's entries. */
+/* The values of the blob's entries, and where it ends. */
 static sy_status draft_collect(struct draft *draft, const struct sy_items *items, size_t first,
-                               const struct sy_put_source *source, sy_error *err)
+                               size_t entries_max, const struct sy_put_source *source,
+                               sy_error *err)
+{
+	uint32_t unit_id = sy_items_unit(items, first);
+	uint64_t row = items->items[first].row, bytes = 0;
+	size_t row_start = 0, i = 0;
+
+	for (; i < entries_max; i++) {
+		const struct sy_item *item = &items->items[first + i];
+
+		if (item->row != row) {
+			row = item->row;
+			row_start = i;
+			if (bytes >= BLOB_BYTES || sy_items_unit(items, first + i) != unit_id)
+				break;
+		}
+		sy_status status =
+			source->value(source->context, item->source, &draft->entries[i].value, err);
+		if (status != SY_OK) {
+			sy_items_blame_one(items, first + i, err);
+			return status;
+		}
+		bytes += draft->entries[i].value.nbytes;
+	}
+	bool cut = i == entries_max && first + i < items->count && items->items[first + i].row == row;
+	if (cut && row_start == 0)
+		return sy_fail(err, SY_E_INVALID, "put", "row %llu has more than %d fields",
+		               (unsigned long long)row, SY_ENTRIES_PER_BLOB_MAX);
+	draft->entry_count = (uint32_t)(cut ? row_start : i);
+	return SY_OK;
+}
+
+/* Items come by row, then field: numbers the rows and threads each field's entries. */
+static void draft_thread(struct draft *draft, const struct sy_items *items, size_t first)
 {
 	for (uint32_t i = 0; i < draft->entry_count; i++) {
 		const struct sy_item *item = &items->items[first + i];
 		struct planned *entry = &draft->entries[i];
-		/* sy_plan_cut has looked at every value already. */
-		sy_status status = source->value(source->context, item->source, &entry->value, err);
 
-		if (status != SY_OK)
-			return status;
 		if (draft->row_count == 0 || draft->rows[draft->row_count - 1] != item->row)
 			draft->rows[draft->row_count++] = item->row;
 		entry->ordinal = draft->row_count - 1;
-		entry->next = UINT32_MAX;
-		if (draft->field_head[item->field] == UINT32_MAX)
+		entry->next = NONE;
+		if (draft->field_head[item->field] == NONE)
 			draft->field_head[item->field] = i;
 		else
 			draft->entries[draft->field_tail[item->field]].next = i;
 		draft->field_tail[item->field] = i;
 	}
-	return SY_OK;
-}
-
-static bool same_column(const struct sy_put_value *a, const struct sy_put_value *b)
-{
-	return a->dtype == b->dtype && a->kind == b->kind && a->shape.rank == b->shape.rank &&
-	       memcmp(a->shape.tail, b->shape.tail, sizeof a->shape.tail) == 0;
 }
 
 /* One column of the entries of a field that agree with its first; those that do not are left
  * threaded for the next. */
-static void draft_column(struct draft *draft, struct sy_span field, uint32_t *head, uint32_t *at)
+static void draft_column(struct draft *draft, sy_column *column, uint32_t *head, uint32_t *at)
 {
 	const struct sy_put_value *lead = &draft->entries[*head].value;
-	sy_column *column = &draft->columns[draft->column_count++];
 	uint32_t start = *at, *link = head;
 	bool uniform = true;
 
-	*column = (sy_column){
-		.field = (const char *)field.data, .field_bytes = field.bytes, .dtype = lead->dtype,
-		.kind = lead->kind, .shape = lead->shape, .extent = lead->extent,
-	};
-	for (uint32_t i = *head; i != UINT32_MAX;) {
+	for (uint32_t i = *head; i != NONE;) {
 		struct planned *entry = &draft->entries[i];
 		uint32_t next = entry->next;
 
-		if (same_column(lead, &entry->value)) {
+		if (sy_put_forms_equal(draft->forms, lead->form, entry->value.form)) {
 			draft->ordinals[*at] = entry->ordinal;
 			draft->extents[*at] = entry->value.extent;
 			draft->order[*at] = entry;
@@ -196,21 +138,47 @@ static void draft_column(struct draft *draft, struct sy_span field, uint32_t *he
 		}
 		i = next;
 	}
-	*link = UINT32_MAX;
+	*link = NONE;
 	column->row_count = *at - start;
 	column->ordinals = column->row_count == draft->row_count ? NULL : draft->ordinals + start;
 	column->extents = uniform ? NULL : draft->extents + start;
 }
 
-static void draft_columns(struct draft *draft, const struct sy_items *items)
+static bool draft_room(struct draft *draft)
+{
+	if (draft->column_count < draft->column_capacity)
+		return true;
+	uint32_t capacity = draft->column_capacity == 0 ? 16 : 2 * draft->column_capacity;
+	sy_column *columns = realloc(draft->columns, capacity * sizeof *columns);
+	if (columns == NULL)
+		return false;
+	draft->columns = columns;
+	draft->column_capacity = capacity;
+	return true;
+}
+
+static bool draft_columns(struct draft *draft, const struct sy_items *items)
 {
 	uint32_t at = 0;
 
 	for (uint32_t f = 0; f < items->field_count; f++) {
-		while (draft->field_head[f] != UINT32_MAX)
-			draft_column(draft, items->fields[f], &draft->field_head[f], &at);
+		while (draft->field_head[f] != NONE) {
+			if (!draft_room(draft))
+				return false;
+			const struct sy_put_value *lead = &draft->entries[draft->field_head[f]].value;
+			const struct sy_put_form *form = &draft->forms->list[lead->form];
+			sy_column *column = &draft->columns[draft->column_count++];
+
+			*column = (sy_column){
+				.field = (const char *)items->fields[f].data,
+				.field_bytes = items->fields[f].bytes, .dtype = form->dtype,
+				.kind = form->kind, .shape = form->shape, .extent = lead->extent,
+			};
+			draft_column(draft, column, &draft->field_head[f], &at);
+		}
 	}
 	SY_ASSERT(at == draft->entry_count);
+	return true;
 }
 
 /* The index as one range, then the entries, joined where both sides run on. */
@@ -267,25 +235,26 @@ static sy_status draft_finish(const struct draft *draft, struct sy_blob_plan *pl
 	return SY_OK;
 }
 
-sy_status sy_plan_make(const struct sy_items *items, size_t first, size_t last,
+sy_status sy_plan_make(const struct sy_items *items, size_t first,
                        const struct sy_put_source *source, struct sy_blob_plan *ret_plan,
                        sy_error *err)
 {
-	struct sy_blob_plan plan = {
-		.unit_id = sy_items_unit(items, first),
-		.first = first, .last = last,
-	};
-	struct draft draft = {0};
+	struct sy_blob_plan plan = {.unit_id = sy_items_unit(items, first), .first = first};
+	struct draft draft = {.forms = source->forms};
+	size_t entries_max = sy_min_u64(items->count - first, SY_ENTRIES_PER_BLOB_MAX);
 	sy_status status = SY_OK;
 
 	sy_blob_id_new(&plan.id);
-	if (!draft_init(&draft, (uint32_t)(last - first), items->field_count))
+	if (!draft_init(&draft, entries_max, items->field_count))
 		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	if (status == SY_OK)
-		status = draft_collect(&draft, items, first, source, err);
+		status = draft_collect(&draft, items, first, entries_max, source, err);
 	if (status == SY_OK) {
-		draft_columns(&draft, items);
-		status = draft_finish(&draft, &plan, err);
+		plan.last = first + draft.entry_count;
+		draft_thread(&draft, items, first);
+		status = draft_columns(&draft, items)
+			? draft_finish(&draft, &plan, err)
+			: sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	}
 	draft_done(&draft);
 	if (status == SY_OK)
@@ -302,7 +271,14 @@ void sy_plan_done(struct sy_blob_plan *plan)
 
 void sy_plan_gather(const struct sy_blob_plan *plan, uint8_t *out)
 {
-	memset(out, 0, plan->nbytes);
-	for (size_t i = 0; i < plan->range_count; i++)
-		memcpy(out + plan->ranges[i].offset, plan->ranges[i].from, plan->ranges[i].nbytes);
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < plan->range_count; i++) {
+		const struct sy_range *range = &plan->ranges[i];
+
+		memset(out + at, 0, range->offset - at); /* ranges ascend */
+		memcpy(out + range->offset, range->from, range->nbytes);
+		at = range->offset + range->nbytes;
+	}
+	memset(out + at, 0, plan->nbytes - at);
 }

@@ -48,21 +48,3 @@ const char *sy_shape_fault(sy_dtype dtype, sy_kind kind, const sy_shape *shape,
 	*ret_dim0_max = dim0_max;
 	return NULL;
 }
-
-const char *sy_extent_fault(sy_kind kind, const sy_shape *shape, uint64_t unit,
-                            uint64_t dim0_max, uint64_t extent)
-{
-	if (kind == SY_KIND_JSON_NULL && extent != 0)
-		return "is a null with bytes";
-	if (kind != SY_KIND_TENSOR)
-		return extent > SY_LENGTH_MAX_BYTES ? "is too long" : NULL;
-	if (unit == 0)
-		return extent > dim0_max ? "has a shape that is too large" : NULL;
-	if (extent > SY_LENGTH_MAX_BYTES)
-		return "is too long";
-	if (shape->rank == 0 && extent != unit)
-		return "is a scalar of another length than its dtype's";
-	if (extent % unit != 0)
-		return "has a length that is no multiple of its trailing shape";
-	return NULL;
-}

@@ -56,10 +56,10 @@ static const char *column_fault(const sy_index *index, const sy_column *column)
 	uint64_t dim0_max = 0;
 	if (fault == NULL)
 		fault = sy_shape_fault(column->dtype, column->kind, &column->shape, &unit, &dim0_max);
+	const uint64_t *extents = column->extents != NULL ? column->extents : &column->extent;
 	uint32_t extent_count = column->extents != NULL ? column->row_count : 1;
 	for (uint32_t k = 0; fault == NULL && k < extent_count; k++)
-		fault = sy_extent_fault(column->kind, &column->shape, unit, dim0_max,
-		                        sy_column_extent(column, k));
+		fault = sy_extent_fault(column->kind, &column->shape, unit, dim0_max, extents[k]);
 	return fault;
 }
 
@@ -135,10 +135,13 @@ sy_status sy_index_check(const sy_index *index, uint8_t *marks, sy_status status
 
 bool sy_column_end(const sy_column *column, uint64_t limit, uint64_t *ret_end)
 {
+	/* A column of lead units without bytes stores nothing, whatever its extents say. */
+	bool stores = sy_column_entry_bytes(column, 1) != 0;
 	uint64_t end = column->base;
 	for (uint32_t k = 0; k < column->row_count; k++) {
 		end = sy_align_up(end, SY_ENTRY_ALIGN_BYTES);
-		uint64_t bytes = sy_column_entry_bytes(column, sy_column_extent(column, k));
+		uint64_t extent = column->extents != NULL ? column->extents[k] : column->extent;
+		uint64_t bytes = stores ? extent : 0;
 		if (end > limit || bytes > limit - end)
 			return false;
 		end += bytes;

@@ -109,20 +109,65 @@ static sy_shape *read_shapes(struct sy_mp_reader *reader, struct sy_scratch *scr
 	return shapes;
 }
 
+enum { FORMS_SEEN = 16 };
+
+/* Types of entries that were checked lately: the keys of a batch have few. */
+struct forms {
+	struct form {
+		bool known;
+		uint8_t dtype, kind;
+		uint32_t tail;
+		uint64_t unit, dim0_max;
+	} seen[FORMS_SEEN];
+};
+
+static const char *form_fault(struct forms *forms, const struct sy_resolved *resolved, uint32_t k,
+                              const struct form **ret_form)
+{
+	uint8_t dtype = resolved->dtype[k], kind = resolved->kind[k];
+	uint32_t tail = resolved->tail[k];
+	struct form *form = &forms->seen[(dtype + 5u * kind + 7u * tail) % FORMS_SEEN];
+	*ret_form = form;
+	if (form->known && form->dtype == dtype && form->kind == kind && form->tail == tail)
+		return NULL;
+	*form = (struct form){.dtype = dtype, .kind = kind, .tail = tail};
+	const char *fault = sy_shape_fault((sy_dtype)dtype, (sy_kind)kind, &resolved->shapes[tail],
+	                                   &form->unit, &form->dim0_max);
+	form->known = fault == NULL;
+	return fault;
+}
+
 /* A tail on the wire names one of the shapes there and is 0 for what is no tensor; that is made
  * the last shape, of rank 0, so that every tail can be looked up. */
-static const char *key_fault(struct sy_resolved *resolved, uint32_t k, size_t inline_bytes)
+static const char *tail_fault(struct sy_resolved *resolved, uint32_t k)
 {
 	uint32_t no_shape = resolved->shape_count - 1;
+	if (resolved->kind[k] == SY_KIND_TENSOR)
+		return resolved->tail[k] >= no_shape ? "names a shape it does not hold" : NULL;
+	if (resolved->tail[k] != 0)
+		return "names a shape for what is no tensor";
+	resolved->tail[k] = no_shape;
+	return NULL;
+}
+
+static const char *absent_fault(struct sy_resolved *resolved, uint32_t k)
+{
+	if ((resolved->dtype[k] | resolved->kind[k] | resolved->tail[k]) != 0 ||
+	    (resolved->offset[k] | resolved->nbytes[k] | resolved->generation[k] |
+	     resolved->dim0[k]) != 0)
+		return "tells more of a key it calls absent";
+	resolved->tail[k] = resolved->shape_count - 1;
+	return NULL;
+}
+
+static const char *key_fault(struct sy_resolved *resolved, uint32_t k, size_t inline_bytes,
+                             struct forms *forms)
+{
 	uint64_t offset = resolved->offset[k];
 	uint64_t nbytes = resolved->nbytes[k];
 	switch (resolved->found[k]) {
 	case SY_FOUND_ABSENT:
-		if ((resolved->dtype[k] | resolved->kind[k] | resolved->tail[k]) != 0 ||
-		    (offset | nbytes | resolved->generation[k] | resolved->dim0[k]) != 0)
-			return "tells more of a key it calls absent";
-		resolved->tail[k] = no_shape;
-		return NULL;
+		return absent_fault(resolved, k);
 	case SY_FOUND_INLINE:
 		if (offset > inline_bytes || nbytes > inline_bytes - offset)
 			return "places a value outside the inline bytes";
@@ -134,22 +179,20 @@ static const char *key_fault(struct sy_resolved *resolved, uint32_t k, size_t in
 	default:
 		return "holds a state of a key that is not known";
 	}
-	if (resolved->kind[k] == SY_KIND_TENSOR) {
-		if (resolved->tail[k] >= no_shape)
-			return "names a shape it does not hold";
-	} else {
-		if (resolved->tail[k] != 0)
-			return "names a shape for what is no tensor";
-		resolved->tail[k] = no_shape;
-	}
-	return sy_entry_fault(resolved->dtype[k], resolved->kind[k],
-	                      &resolved->shapes[resolved->tail[k]], nbytes, resolved->dim0[k]);
+	const struct form *form;
+	const char *fault = tail_fault(resolved, k);
+	if (fault == NULL)
+		fault = form_fault(forms, resolved, k, &form);
+	return fault != NULL ? fault
+	                     : sy_size_fault(resolved->kind[k], &resolved->shapes[resolved->tail[k]],
+	                                     form->unit, form->dim0_max, nbytes, resolved->dim0[k]);
 }
 
 void sy_resolved_read(struct sy_mp_reader *reader, struct sy_scratch *scratch, uint32_t key_count,
                       struct sy_reply *reply)
 {
 	struct sy_resolved *resolved = &reply->resolved;
+	struct forms forms = {0};
 	sy_mp_expect_array(reader, SY_RESOLVED_COUNT);
 	resolved->found = read_array(reader, scratch, 1, key_count);
 	resolved->dtype = read_array(reader, scratch, 1, key_count);
@@ -163,7 +206,7 @@ void sy_resolved_read(struct sy_mp_reader *reader, struct sy_scratch *scratch, u
 	reply->inline_bytes = sy_mp_read_bin(reader, SY_MESSAGE_INLINE_TOTAL_BYTES);
 	reply->key_count = key_count;
 	for (uint32_t k = 0; reader->fault == NULL && k < key_count; k++) {
-		const char *fault = key_fault(resolved, k, reply->inline_bytes.bytes);
+		const char *fault = key_fault(resolved, k, reply->inline_bytes.bytes, &forms);
 		if (fault != NULL)
 			sy_mp_fail(reader, fault);
 	}

@@ -53,19 +53,5 @@ const char *sy_entry_fault(uint8_t dtype, uint8_t kind, const sy_shape *shape, u
 	uint64_t dim0_max;
 	const char *fault =
 		sy_shape_fault((sy_dtype)dtype, (sy_kind)kind, shape, &unit, &dim0_max);
-	if (fault != NULL)
-		return fault;
-	if (kind != SY_KIND_TENSOR || shape->rank == 0) {
-		if (dim0 != 0)
-			return "holds an entry with a length along no dimension";
-		return sy_extent_fault((sy_kind)kind, shape, unit, dim0_max, nbytes);
-	}
-	/* By a product and not a division, for thousands of keys: it leaves sy_extent_fault only the
-	 * limit to check. */
-	uint64_t product;
-	if (__builtin_mul_overflow(dim0, unit, &product) || product != nbytes)
-		return "holds an entry whose shape does not match its length";
-	if (unit == 0 ? dim0 > dim0_max : nbytes > SY_LENGTH_MAX_BYTES)
-		return "holds an entry that is too large";
-	return NULL;
+	return fault != NULL ? fault : sy_size_fault(kind, shape, unit, dim0_max, nbytes, dim0);
 }

@@ -32,6 +32,25 @@ bool sy_shape_load(struct sy_span *at, sy_shape *ret_shape);
 const char *sy_entry_fault(uint8_t dtype, uint8_t kind, const sy_shape *shape, uint64_t nbytes,
                            uint64_t dim0);
 
+/* The part of it that no two entries of a type share; unit and dim0_max as of sy_shape_fault. */
+static inline const char *sy_size_fault(uint8_t kind, const sy_shape *shape, uint64_t unit,
+                                        uint64_t dim0_max, uint64_t nbytes, uint64_t dim0)
+{
+	if (kind != SY_KIND_TENSOR || shape->rank == 0) {
+		if (dim0 != 0)
+			return "holds an entry with a length along no dimension";
+		return sy_extent_fault((sy_kind)kind, shape, unit, dim0_max, nbytes);
+	}
+	/* By a product and not a division, for thousands of keys: it leaves sy_extent_fault only the
+	 * limit to check. */
+	uint64_t product;
+	if (__builtin_mul_overflow(dim0, unit, &product) || product != nbytes)
+		return "holds an entry whose shape does not match its length";
+	if (unit == 0 ? dim0 > dim0_max : nbytes > SY_LENGTH_MAX_BYTES)
+		return "holds an entry that is too large";
+	return NULL;
+}
+
 /* The result of a resolve_keys. */
 void sy_resolved_write(struct sy_buf *buf, const struct sy_reply *reply);
 void sy_resolved_read(struct sy_mp_reader *reader, struct sy_scratch *scratch, uint32_t key_count,
