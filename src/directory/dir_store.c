@@ -1,6 +1,7 @@
 #include "dir_store.h"
 #include "crc32c.h"
 #include "fail.h"
+#include "whole.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,20 +41,6 @@ static void registry_encode(const struct sy_registry *registry, struct sy_buf *b
 	sy_store_u32(buf->data + 12, (uint32_t)body_bytes);
 }
 
-static bool write_all(int fd, const uint8_t *data, size_t bytes)
-{
-	while (bytes > 0) {
-		ssize_t done = write(fd, data, bytes);
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return false;
-		data += done;
-		bytes -= (size_t)done;
-	}
-	return true;
-}
-
 /* Makes the rename itself last. */
 static bool folder_sync(const char *path)
 {
@@ -77,7 +64,7 @@ static bool file_write(const char *path, const struct sy_buf *buf)
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return false;
-	bool ok = write_all(fd, buf->data, buf->bytes) && fsync(fd) == 0;
+	bool ok = sy_write_whole(fd, buf->data, buf->bytes) && fsync(fd) == 0;
 	int why = errno;
 	close(fd);
 	errno = why;
@@ -126,24 +113,6 @@ static struct sy_registry *registry_decode(const uint8_t *data, size_t bytes)
 	return registry;
 }
 
-/* *ret_bytes is the file's length, at most `room`; false: it cannot be read, or is longer. */
-static bool file_read(int fd, uint8_t *out, size_t room, size_t *ret_bytes)
-{
-	size_t bytes = 0;
-	for (;;) {
-		ssize_t done = read(fd, out + bytes, room - bytes);
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0 || (done > 0 && bytes + (size_t)done == room))
-			return false;
-		if (done == 0)
-			break;
-		bytes += (size_t)done;
-	}
-	*ret_bytes = bytes;
-	return true;
-}
-
 sy_status sy_dir_store_load(const char *path, struct sy_registry **ret_registry, sy_error *err)
 {
 	const size_t room = HEADER_BYTES + SY_DIR_REPLY_MAX_BYTES + 1;
@@ -155,11 +124,15 @@ sy_status sy_dir_store_load(const char *path, struct sy_registry **ret_registry,
 	if (fd < 0)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot read %.120s: %s", path, strerror(errno));
 	uint8_t *data = malloc(room);
-	size_t bytes = 0;
-	bool was_read = data != NULL && file_read(fd, data, room, &bytes);
-	struct sy_registry *registry = was_read ? registry_decode(data, bytes) : NULL;
+	ssize_t bytes = data != NULL ? sy_read_whole(fd, data, room) : -1;
+	int why = errno;
+	struct sy_registry *registry = NULL;
+	if (bytes >= 0 && (size_t)bytes < room)
+		registry = registry_decode(data, (size_t)bytes);
 	free(data);
 	close(fd);
+	if (bytes < 0)
+		return sy_fail(err, SY_E_SYS, __func__, "cannot read %.120s: %s", path, strerror(why));
 	if (registry == NULL)
 		return sy_fail(err, SY_E_PROTOCOL, __func__, "%.120s is damaged", path);
 	*ret_registry = registry;

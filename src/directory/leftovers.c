@@ -4,6 +4,7 @@
 #include "fail.h"
 #include "process.h"
 #include "units.h"
+#include "whole.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -60,7 +61,7 @@ static bool is_slabyard(pid_t pid)
 	char path[64], name[16] = "";
 	sy_format(path, sizeof path, "/proc/%d/comm", (int)pid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd >= 0 ? read(fd, name, sizeof name - 1) : -1;
+	ssize_t got = fd >= 0 ? sy_read_whole(fd, name, sizeof name - 1) : -1;
 	if (fd >= 0)
 		close(fd);
 	return got >= 8 && strncmp(name, "slabyard", 8) == 0;

@@ -1,6 +1,8 @@
 #include "control.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <zmq.h>
 
 #include "control_parts.h"
@@ -22,10 +24,12 @@ sy_status sy_control_context_open(struct sy_control_context **ret_context, sy_er
 {
 	struct sy_control_context *context = calloc(1, sizeof *context);
 	if (context != NULL)
-		context->zmq = zmq_ctx_new();
+		context->zmq = sy_control_start();
 	if (context == NULL || context->zmq == NULL) {
+		int error = context != NULL ? errno : ENOMEM;
 		free(context);
-		return sy_fail(err, SY_E_SYS, __func__, "no memory for a control context");
+		return sy_fail(err, SY_E_SYS, __func__, "cannot open a control context: %s",
+		               strerror(error));
 	}
 	*ret_context = context;
 	return SY_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "message.h"
+#include "process.h"
 
 enum {
 	/* Frames around the largest message, and what a later version may add to it. */
@@ -12,7 +13,27 @@ enum {
 	QUEUE_COUNT = 256,
 	BACKLOG_COUNT = 512,
 	ATTEMPTS = 16, /* of a call that a signal interrupted */
+	/* Of a context and its first socket: six (a mailbox each of the context, two threads and the
+	 * socket; what the two threads wait on), and room for a change. */
+	THREADS_FDS = 8,
 };
+
+void *sy_control_start(void)
+{
+	void *context = zmq_ctx_new();
+	if (context == NULL)
+		return NULL;
+	/* The first socket starts the threads. */
+	void *socket = sy_process_has_descriptors(THREADS_FDS) ? zmq_socket(context, ZMQ_PAIR) : NULL;
+	int why = errno;
+	if (socket != NULL) {
+		zmq_close(socket);
+		return context;
+	}
+	zmq_ctx_term(context);
+	errno = why;
+	return NULL;
+}
 
 bool sy_control_set(void *socket, int option, int value)
 {

@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <zmq.h>
 
+/* A context whose threads run, to be ended by zmq_ctx_term. NULL and errno: memory or descriptors
+ * are too few for it. ZeroMQ itself ends the process where it finds no descriptors for them. */
+void *sy_control_start(void);
 /* Sets an int option; false and zmq_errno on failure. */
 bool sy_control_set(void *socket, int option, int value);
 /* Limits and manners of every socket: sizes, queues, no lingering. */

@@ -75,7 +75,7 @@ sy_status sy_control_server_open(const char *const *endpoints, size_t endpoint_c
 	struct sy_control_server *server = calloc(1, sizeof *server);
 	if (server == NULL)
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	server->context = zmq_ctx_new();
+	server->context = sy_control_start();
 	if (server->context != NULL)
 		server->socket = zmq_socket(server->context, ZMQ_ROUTER);
 	/* Without MANDATORY a reply to a client that does not read would wait in its queue for

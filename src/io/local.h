@@ -32,6 +32,8 @@ struct sy_local_peer {
 /* False: none is waiting, or the one that was is not let in (counted). The caller owns both
  * descriptors of the peer. */
 bool sy_local_server_accept(struct sy_local_server *server, struct sy_local_peer *ret_peer);
+/* Ends the connection of the one that is waiting (counted). */
+void sy_local_server_turn_away(struct sy_local_server *server);
 /* Sends the welcome with the slab's descriptor. */
 bool sy_local_peer_welcome(const struct sy_local_peer *peer,
                            const struct sy_local_welcome *welcome, int slab_fd);

@@ -155,7 +155,8 @@ static sy_status fail_welcome(const char *path, const struct sy_local_welcome *w
 	if (got == 0)
 		return sy_fail(err, SY_E_AUTH, "sy_local_connect",
 		               "the unit at %s does not let this process in (its user must be the unit's "
-		               "or root, in the unit's pid namespace)", path);
+		               "or root, in the unit's pid namespace; and the unit needs descriptors for "
+		               "it: ulimit -n)", path);
 	if (got >= 8 && welcome->magic == SY_LOCAL_WELCOME_MAGIC &&
 	    welcome->version != SY_PROTOCOL_VERSION)
 		return sy_fail(err, SY_E_PROTOCOL, "sy_local_connect",

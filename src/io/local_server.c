@@ -146,8 +146,8 @@ static bool check_peer(const struct sy_local_server *server, int fd,
 	return true;
 }
 
-/* Out of descriptors: a client left waiting would wake the unit for ever. */
-static void turn_away(struct sy_local_server *server)
+/* A client left waiting would wake the unit for ever. */
+void sy_local_server_turn_away(struct sy_local_server *server)
 {
 	close(server->spare_fd);
 	int fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC);
@@ -163,7 +163,7 @@ bool sy_local_server_accept(struct sy_local_server *server, struct sy_local_peer
 	int fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE)
-			turn_away(server);
+			sy_local_server_turn_away(server);
 		return false;
 	}
 	if (check_peer(server, fd, ret_peer))

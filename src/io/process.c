@@ -1,15 +1,18 @@
 #include "process.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "entropy.h"
 #include "fail.h"
+#include "whole.h"
 
 static size_t read_file(const char *path, char *out, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : read(fd, out, size - 1);
+	ssize_t got = fd < 0 ? -1 : sy_read_whole(fd, out, size - 1);
 
 	if (fd >= 0)
 		close(fd);
@@ -65,4 +68,19 @@ void sy_process_identity(struct sy_identity *ret_identity)
 	ret_identity->pid = (uint32_t)getpid();
 	ret_identity->start_time = sy_process_start_time(ret_identity->pid);
 	ret_identity->random = sy_entropy_u64();
+}
+
+bool sy_process_has_descriptors(uint32_t count)
+{
+	int fds[64];
+	uint32_t got = 0;
+	count = count < 64 ? count : 64;
+
+	while (got < count && (fds[got] = eventfd(0, EFD_CLOEXEC)) >= 0)
+		got++;
+	int why = errno;
+	for (uint32_t i = 0; i < got; i++)
+		close(fds[i]);
+	errno = why;
+	return got == count;
 }

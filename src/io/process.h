@@ -9,4 +9,7 @@ void sy_process_identity(struct sy_identity *ret_identity);
 /* When a process of this host started, clock ticks since boot; 0: there is none of that pid. */
 uint64_t sy_process_start_time(uint32_t pid);
 
+/* Are so many descriptors (64 at most) to be had at this instant? False: errno says why. */
+bool sy_process_has_descriptors(uint32_t count);
+
 #endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fail.h"
+#include "whole.h"
 
 enum { TEXT_BYTES = 512 };
 
@@ -18,7 +19,7 @@ static const char version_format[] = "slabyard run directory, version %d\n";
 /* Reads a small file whole; false if it is absent or larger. */
 static bool read_file(int fd, char out[TEXT_BYTES])
 {
-	ssize_t got = pread(fd, out, TEXT_BYTES, 0);
+	ssize_t got = sy_read_whole(fd, out, TEXT_BYTES);
 	if (got < 0 || got >= TEXT_BYTES)
 		return false;
 	out[got] = '\0';
@@ -43,8 +44,7 @@ static bool write_version(const struct sy_run_dir *dir, const char *path, const 
 	int fd = open(own, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return false;
-	size_t bytes = strlen(text);
-	bool ok = write(fd, text, bytes) == (ssize_t)bytes;
+	bool ok = sy_write_whole(fd, text, strlen(text));
 	close(fd);
 	ok = ok && (link(own, path) == 0 || errno == EEXIST);
 	unlink(own);

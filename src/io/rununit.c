@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "fail.h"
+#include "whole.h"
 #include "units.h"
 
 enum { TEXT_BYTES = 512, LOCK_ATTEMPTS = 100 };
@@ -35,7 +36,7 @@ static sy_status name_files(const struct sy_run_dir *dir, uint32_t unit_id,
 
 static bool read_lock_file(int fd, char out[TEXT_BYTES])
 {
-	ssize_t got = pread(fd, out, TEXT_BYTES - 1, 0);
+	ssize_t got = sy_read_whole(fd, out, TEXT_BYTES - 1);
 	out[got > 0 ? got : 0] = '\0';
 	return got > 0;
 }
@@ -139,7 +140,7 @@ sy_status sy_run_unit_record(const struct sy_run_unit *unit, const char *slab_pa
 	char text[TEXT_BYTES];
 	size_t bytes = sy_format(text, sizeof text, "pid %d\nincarnation %016llx\nslab %s\n",
 	                         (int)getpid(), (unsigned long long)incarnation.value, slab_path);
-	if (bytes >= sizeof text || pwrite(unit->lock_fd, text, bytes, 0) != (ssize_t)bytes ||
+	if (bytes >= sizeof text || !sy_write_whole(unit->lock_fd, text, bytes) ||
 	    ftruncate(unit->lock_fd, (off_t)bytes) != 0)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot write %s: %s", unit->lock_path,
 		               strerror(errno));

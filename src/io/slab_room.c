@@ -9,23 +9,18 @@
 #include "bytes.h"
 #include "fail.h"
 #include "units.h"
+#include "whole.h"
 
 enum { FILE_TEXT_BYTES = 4096, NODES_MAX = 1024, MPOL_PREFERRED_MODE = 1 };
 
 /* The text of a small file of the kernel's; empty if it cannot be read. */
 static void read_text(const char *path, char out[FILE_TEXT_BYTES])
 {
-	size_t used = 0;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	while (fd >= 0 && used < FILE_TEXT_BYTES - 1) {
-		ssize_t got = read(fd, out + used, FILE_TEXT_BYTES - 1 - used);
-		if (got <= 0)
-			break;
-		used += (size_t)got;
-	}
+	ssize_t got = fd >= 0 ? sy_read_whole(fd, out, FILE_TEXT_BYTES - 1) : 0;
 	if (fd >= 0)
 		close(fd);
-	out[used] = '\0';
+	out[got > 0 ? got : 0] = '\0';
 }
 
 /* The decimal number at `text` after blanks; false if there is none. *ret_end: what follows. */

@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "fail.h"
 #include "failpoints.h"
+#include "process.h"
 #include "proto.h"
 
 enum {
@@ -69,9 +70,27 @@ struct sy_serve_io sy_daemon_io(struct sy_daemon *daemon)
 	};
 }
 
+/* ZeroMQ ends the process where it has no descriptor for a connection, and connections to its
+ * socket come from whoever was welcomed here: so nobody is whose connection might be one too
+ * many. Counted: socket, pidfd and connection of the new one, a connection of each that has not
+ * said hello, and two for old ones that are just being closed. */
+static bool has_room_for_a_peer(const struct sy_daemon *daemon)
+{
+	uint32_t count = 3 + 2;
+	for (uint32_t i = 1; i <= daemon->peers.count; i++) {
+		const struct sy_peer *peer = &daemon->peers.items[i];
+		count += peer->token != 0 && peer->fd >= 0 && !peer->greeted;
+	}
+	return sy_process_has_descriptors(count);
+}
+
 static void accept_peer(struct sy_daemon *daemon)
 {
 	struct sy_local_peer local;
+	if (!has_room_for_a_peer(daemon)) {
+		sy_local_server_turn_away(daemon->local);
+		return;
+	}
 	if (!sy_local_server_accept(daemon->local, &local))
 		return;
 	SY_FAILPOINT(UNIT_ACCEPTED);

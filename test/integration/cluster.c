@@ -22,6 +22,47 @@
 
 enum { WAIT_MS = 20000 };
 
+/* True: something is there, or the other end is closed. A signal does not end the wait. */
+static bool wait_readable(int fd)
+{
+	struct pollfd wanted = {.fd = fd, .events = POLLIN};
+	uint64_t end_ns = sy_clock_now_ns() + (uint64_t)WAIT_MS * 1000000u;
+	int ready = 0;
+
+	while (ready <= 0 && sy_clock_now_ns() < end_ns)
+		ready = poll(&wanted, 1, sy_clock_poll_ms(sy_clock_now_ns(), end_ns));
+	return ready > 0;
+}
+
+/* Of a pipe; true: all of it came. */
+static bool read_all(int fd, void *out, size_t bytes)
+{
+	size_t got = 0;
+
+	while (got < bytes) {
+		ssize_t more = read(fd, (char *)out + got, bytes - got);
+
+		if (more == 0 || (more < 0 && errno != EINTR))
+			return false;
+		got += more > 0 ? (size_t)more : 0;
+	}
+	return true;
+}
+
+static bool write_all(int fd, const void *data, size_t bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		ssize_t more = write(fd, (const char *)data + done, bytes - done);
+
+		if (more < 0 && errno != EINTR)
+			return false;
+		done += more > 0 ? (size_t)more : 0;
+	}
+	return true;
+}
+
 static _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "cluster: %s: %s\n", what, strerror(errno));
@@ -68,10 +109,9 @@ static _Noreturn void serve_directory(const struct cluster *cluster, int pipe_fd
 
 		while (sy_dir_server_step(server))
 			;
-		poll(fds, 2, 1000);
-		if (fds[1].revents == 0)
+		if (poll(fds, 2, 1000) <= 0 || fds[1].revents == 0)
 			continue;
-		if (read(pipe_fd, &report, sizeof report) != sizeof report)
+		if (!read_all(pipe_fd, &report, sizeof report))
 			break;
 		sy_dir_server_process_exited(server, report.unit_id, report.pid);
 	}
@@ -87,7 +127,8 @@ static void say_ready(void *context, const struct sy_unit_info *info)
 
 	(void)context;
 	(void)info;
-	(void)!write(ready_fd, &byte, 1);
+	while (write(ready_fd, &byte, 1) < 0 && errno == EINTR)
+		;
 }
 
 /* argv: program, "cluster-unit", run directory, directory, unit, N, slab bytes, short, pipe */
@@ -145,10 +186,9 @@ int cluster_spawn(struct cluster *cluster, uint32_t unit_id)
 
 bool cluster_is_ready(int asked_fd)
 {
-	struct pollfd poll_fd = {.fd = asked_fd, .events = POLLIN};
 	char byte;
 
-	return poll(&poll_fd, 1, WAIT_MS) == 1 && read(asked_fd, &byte, 1) == 1;
+	return wait_readable(asked_fd) && read_all(asked_fd, &byte, 1);
 }
 
 static void start_unit(struct cluster *cluster, uint32_t unit_id)
@@ -188,9 +228,8 @@ void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_b
 static int wait_for(pid_t pid)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0), status = 0;
-	struct pollfd gone = {.fd = fd, .events = POLLIN};
 
-	if (fd >= 0 && poll(&gone, 1, WAIT_MS) != 1) {
+	if (fd >= 0 && !wait_readable(fd)) {
 		fprintf(stderr, "cluster: process %d does not end\n", (int)pid);
 		kill(pid, SIGKILL);
 	}
@@ -210,7 +249,7 @@ void cluster_kill(struct cluster *cluster, uint32_t unit_id, int signal)
 	kill(cluster->units[unit_id], signal);
 	wait_for(cluster->units[unit_id]);
 	cluster->units[unit_id] = 0;
-	if (write(cluster->server_pipe, &report, sizeof report) != sizeof report)
+	if (!write_all(cluster->server_pipe, &report, sizeof report))
 		die("report");
 	if (sy_dir_client_open(cluster->directory, &client, NULL) != SY_OK)
 		die("directory");

@@ -1,0 +1,39 @@
+#include "whole.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <unistd.h>
+
+ssize_t sy_read_whole(int fd, void *out, size_t room)
+{
+	size_t bytes = 0;
+	while (bytes < room) {
+		ssize_t got = pread(fd, (uint8_t *)out + bytes, room - bytes, (off_t)bytes);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -1;
+		if (got == 0)
+			break;
+		bytes += (size_t)got;
+	}
+	return (ssize_t)bytes;
+}
+
+bool sy_write_whole(int fd, const void *data, size_t bytes)
+{
+	size_t done = 0;
+	while (done < bytes) {
+		ssize_t went = pwrite(fd, (const uint8_t *)data + done, bytes - done, (off_t)done);
+		if (went < 0 && errno == EINTR)
+			continue;
+		if (went < 0)
+			return false;
+		if (went == 0) {
+			errno = ENOSPC;
+			return false;
+		}
+		done += (size_t)went;
+	}
+	return true;
+}

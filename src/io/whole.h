@@ -1,0 +1,15 @@
+/* Small files read and written whole, however few bytes the system takes at a time. */
+#ifndef SY_WHOLE_H
+#define SY_WHOLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* From the file's start. Returns how many bytes it has, `room` if as many or more; -1 and errno:
+ * it cannot be read. */
+ssize_t sy_read_whole(int fd, void *out, size_t room);
+/* At the file's start. False and errno: not all of it went. */
+bool sy_write_whole(int fd, const void *data, size_t bytes);
+
+#endif

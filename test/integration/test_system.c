@@ -1,0 +1,523 @@
+/* The system gives less than it should: memory and descriptors that run out at every place in
+ * turn, reads and writes of a byte, signals in every wait, clocks that jump an hour. The linker
+ * leads the calls of this program, which is client, unit and directory in one, through here. */
+#include "harness.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <slabyard/slabyard.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "cluster.h"
+
+enum { UNITS = 2, SLAB_BYTES = 4 << 20, BIG = 20000, PLACES_MAX = 400 };
+static const uint64_t SECOND_NS = 1000000000u, HOUR_NS = 3600u * 1000000000u;
+
+/* One file, mapped by every process of this test. All atomic. */
+static struct shared {
+	uint32_t unit_memory;     /* this allocation of a unit fails; 0: none */
+	uint32_t unit_failed;     /* it did */
+	uint32_t a_byte_a_time;
+	uint32_t signals;         /* every second wait ends early */
+	uint32_t wall_jumps;      /* CLOCK_REALTIME is an hour early or late by turns */
+	uint64_t boot_ahead_ns;   /* CLOCK_BOOTTIME: the host slept so long */
+} nothing, *shared = &nothing;
+static bool is_unit;
+
+static bool runs_short(void)
+{
+	if (!is_unit || __atomic_load_n(&shared->unit_memory, __ATOMIC_ACQUIRE) == 0 ||
+	    __atomic_sub_fetch(&shared->unit_memory, 1, __ATOMIC_ACQ_REL) != 0)
+		return false;
+	__atomic_store_n(&shared->unit_failed, 1, __ATOMIC_RELEASE);
+	errno = ENOMEM;
+	return true;
+}
+
+/* By turns; never for sockets and counters, which take all or nothing. */
+static bool is_file_or_pipe(int fd)
+{
+	struct stat info;
+
+	return fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode));
+}
+
+static bool is_signalled(void)
+{
+	static uint32_t turn;
+
+	if (!__atomic_load_n(&shared->signals, __ATOMIC_ACQUIRE) ||
+	    __atomic_add_fetch(&turn, 1, __ATOMIC_RELAXED) % 2 == 0)
+		return false;
+	errno = EINTR;
+	return true;
+}
+
+static size_t taken(int fd, size_t bytes)
+{
+	return bytes > 1 && __atomic_load_n(&shared->a_byte_a_time, __ATOMIC_ACQUIRE) &&
+	               is_file_or_pipe(fd) ? 1 : bytes;
+}
+
+#define WRAP(type, name, ...) \
+	type __real_##name(__VA_ARGS__); \
+	type __wrap_##name(__VA_ARGS__); \
+	type __wrap_##name(__VA_ARGS__)
+
+WRAP(void *, malloc, size_t bytes)
+{
+	return runs_short() ? NULL : __real_malloc(bytes);
+}
+
+WRAP(void *, calloc, size_t count, size_t bytes)
+{
+	return runs_short() ? NULL : __real_calloc(count, bytes);
+}
+
+WRAP(void *, realloc, void *memory, size_t bytes)
+{
+	return runs_short() ? NULL : __real_realloc(memory, bytes);
+}
+
+WRAP(void *, aligned_alloc, size_t alignment, size_t bytes)
+{
+	return runs_short() ? NULL : __real_aligned_alloc(alignment, bytes);
+}
+
+WRAP(ssize_t, read, int fd, void *out, size_t bytes)
+{
+	if (is_file_or_pipe(fd) && is_signalled())
+		return -1;
+	return __real_read(fd, out, taken(fd, bytes));
+}
+
+WRAP(ssize_t, write, int fd, const void *data, size_t bytes)
+{
+	if (is_file_or_pipe(fd) && is_signalled())
+		return -1;
+	return __real_write(fd, data, taken(fd, bytes));
+}
+
+WRAP(ssize_t, pread, int fd, void *out, size_t bytes, off_t at)
+{
+	return is_signalled() ? -1 : __real_pread(fd, out, taken(fd, bytes), at);
+}
+
+WRAP(ssize_t, pwrite, int fd, const void *data, size_t bytes, off_t at)
+{
+	return is_signalled() ? -1 : __real_pwrite(fd, data, taken(fd, bytes), at);
+}
+
+WRAP(int, poll, struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+	return timeout_ms != 0 && is_signalled() ? -1 : __real_poll(fds, count, timeout_ms);
+}
+
+WRAP(int, epoll_wait, int fd, struct epoll_event *events, int count, int timeout_ms)
+{
+	return timeout_ms != 0 && is_signalled() ? -1
+	                                         : __real_epoll_wait(fd, events, count, timeout_ms);
+}
+
+WRAP(int, clock_gettime, clockid_t clock, struct timespec *ret_time)
+{
+	static uint32_t turn;
+	int result = __real_clock_gettime(clock, ret_time);
+
+	if (clock == CLOCK_REALTIME && __atomic_load_n(&shared->wall_jumps, __ATOMIC_ACQUIRE))
+		ret_time->tv_sec += __atomic_add_fetch(&turn, 1, __ATOMIC_RELAXED) % 2 ? 3600 : -3600;
+	if (clock == CLOCK_BOOTTIME)
+		ret_time->tv_sec += (time_t)(__atomic_load_n(&shared->boot_ahead_ns,
+		                                             __ATOMIC_ACQUIRE) / SECOND_NS);
+	return result;
+}
+
+/* --- The cluster and its use. --- */
+
+static struct cluster cluster;
+static char shared_path[64];
+static uint8_t data[BIG];
+
+static void share(void)
+{
+	const char *given = getenv("SY_TEST_SHARED");
+	int fd;
+
+	if (given != NULL) {
+		fd = open(given, O_RDWR | O_CLOEXEC);
+	} else {
+		snprintf(shared_path, sizeof shared_path, "/tmp/slabyard-shared-%d", (int)getpid());
+		setenv("SY_TEST_SHARED", shared_path, 1);
+		fd = open(shared_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	}
+	void *memory = MAP_FAILED;
+	if (fd >= 0 && (given != NULL || ftruncate(fd, sizeof *shared) == 0))
+		memory = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		abort();
+	shared = memory;
+	close(fd);
+}
+
+static int start(void **state)
+{
+	(void)state;
+	memset(data, 0x5c, sizeof data);
+	cluster_start(&cluster, UNITS, SLAB_BYTES, true);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	cluster_stop(&cluster);
+	return 0;
+}
+
+static sy_client *open_client(uint64_t timeout_ns)
+{
+	sy_client_options options = {.run_dir = cluster.run_dir, .timeout_ns = timeout_ns,
+	                             .control_timeout_ns = SECOND_NS / 20};
+	sy_client *client = NULL;
+	sy_error err = {0};
+
+	if (sy_client_open(&options, &client, &err) != SY_OK)
+		fail_msg("%s", err.message);
+	return client;
+}
+
+/* A row on either unit, large and small, put, read both ways and cleared. */
+static sy_status use(sy_client *client, sy_error *err)
+{
+	sy_key keys[] = {{0, "big", 3}, {1, "big", 3}, {2, "small", 5}, {3, "small", 5}};
+	sy_value values[4];
+	uint64_t rows[] = {0, 1, 2, 3};
+	sy_status status;
+
+	for (int i = 0; i < 4; i++)
+		values[i] = (sy_value){.data = data, .nbytes = i < 2 ? BIG : 100, .kind = SY_KIND_BYTES};
+	if ((status = sy_client_put(client, keys, values, 2, 0, err)) != SY_OK ||
+	    (status = sy_client_put(client, keys + 2, values + 2, 2, 0, err)) != SY_OK)
+		return status;
+	for (int flags = SY_GET_COPY; flags <= SY_GET_VIEW; flags++) {
+		sy_result *result = NULL;
+		sy_value value;
+
+		if ((status = sy_client_get(client, keys, 4, flags, 0, &result, err)) != SY_OK)
+			return status;
+		for (size_t i = 0; i < 4; i++) {
+			assert_true(sy_result_value(result, i, &value));
+			assert_memory_equal(value.data, data, value.nbytes);
+		}
+		sy_result_free(result);
+	}
+	return sy_client_clear(client, rows, 4, NULL, 0, 0, NULL, err);
+}
+
+static sy_status open_use_close(uint64_t timeout_ns, sy_error *err)
+{
+	sy_client_options options = {.run_dir = cluster.run_dir, .timeout_ns = timeout_ns,
+	                             .control_timeout_ns = SECOND_NS / 20};
+	sy_client *client;
+	sy_status status = sy_client_open(&options, &client, err);
+
+	if (status != SY_OK)
+		return status;
+	status = use(client, err);
+	sy_client_close(client);
+	return status;
+}
+
+static void must_use(const char *when)
+{
+	sy_error err = {0};
+
+	if (open_use_close(20 * SECOND_NS, &err) != SY_OK)
+		fail_msg("%s: %s", when, err.message);
+}
+
+static bool is_typed(sy_status status)
+{
+	return status == SY_OK || status == SY_E_SYS || status == SY_E_TIMEOUT ||
+	       status == SY_E_TRANSFER_FAILED || status == SY_E_AUTH;
+}
+
+/* --- Memory of a unit. --- */
+
+static void fail_memory_at(uint32_t place)
+{
+	__atomic_store_n(&shared->unit_failed, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&shared->unit_memory, place, __ATOMIC_RELEASE);
+}
+
+static bool has_failed(void)
+{
+	__atomic_store_n(&shared->unit_memory, 0, __ATOMIC_RELEASE);
+	return __atomic_load_n(&shared->unit_failed, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Starts unit 1 anew. True: it serves; false: it said why not and ended with 1. */
+static bool starts(void)
+{
+	int status, ready_fd = cluster_spawn(&cluster, 1);
+	bool ready = cluster_is_ready(ready_fd);
+
+	close(ready_fd);
+	if (ready)
+		return true;
+	assert_int_equal(waitpid(cluster.units[1], &status, 0), cluster.units[1]);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	cluster.units[1] = 0;
+	return false;
+}
+
+static void test_unit_starts_short_of_memory(void **state)
+{
+	uint32_t failures = 0, place = 0;
+	bool failed = true;
+
+	(void)state;
+	while (failed) {
+		assert_true(++place < PLACES_MAX);
+		cluster_kill(&cluster, 1, SIGTERM);
+		fail_memory_at(place);
+		bool ready = starts();
+		failed = has_failed();
+		assert_true(ready || failed);
+		failures += !ready;
+		if (!ready)
+			assert_true(starts()); /* with memory again nothing stands in its way */
+	}
+	print_message("a unit starts: memory short at %u places, it did not start at %u\n", place - 1,
+	              failures);
+	assert_true(failures > 0);
+	must_use("after a start");
+}
+
+static void test_unit_runs_short_of_memory(void **state)
+{
+	uint32_t place = 0, errors = 0;
+	bool failed = true;
+
+	(void)state;
+	while (failed) {
+		sy_error err = {0};
+
+		assert_true(++place < PLACES_MAX);
+		cluster_kill(&cluster, 1, SIGTERM); /* a new one has its buffers still to make */
+		cluster_restart(&cluster, 1);
+		sy_client *client = open_client(20 * SECOND_NS);
+		fail_memory_at(place);
+		sy_status status = open_use_close(2 * SECOND_NS, &err);
+		failed = has_failed();
+		errors += status != SY_OK;
+		if (!is_typed(status))
+			fail_msg("place %u: %s: %s", place, sy_status_name(status), err.message);
+		memset(&err, 0, sizeof err);
+		if (use(client, &err) != SY_OK)
+			fail_msg("after place %u: %s", place, err.message);
+		sy_client_close(client);
+		assert_int_equal(waitpid(cluster.units[1], NULL, WNOHANG), 0); /* it lives */
+	}
+	print_message("a unit runs: memory short at %u places, %u typed errors\n", place - 1, errors);
+	assert_true(place > 1);
+}
+
+/* --- Descriptors. --- */
+
+static rlim_t highest_fd(pid_t pid)
+{
+	char path[64];
+	long highest = 2;
+
+	snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+	DIR *dir = opendir(path);
+	assert_non_null(dir);
+	for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+		long fd = strtol(entry->d_name, NULL, 10);
+
+		highest = fd > highest && fd != dirfd(dir) ? fd : highest;
+	}
+	closedir(dir);
+	return (rlim_t)highest + 1;
+}
+
+static void test_client_short_of_descriptors(void **state)
+{
+	struct rlimit was, now;
+	rlim_t open_now = highest_fd(getpid());
+	uint32_t errors = 0;
+	sy_status status = SY_E_SYS;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	for (rlim_t more = 0; status != SY_OK; more++) {
+		sy_error err = {0};
+
+		assert_true(more < 64);
+		now = (struct rlimit){.rlim_cur = open_now + more, .rlim_max = was.rlim_max};
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
+		status = open_use_close(SECOND_NS / 3, &err);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+		errors += status != SY_OK;
+		if (!is_typed(status) || (status != SY_OK && err.status != status))
+			fail_msg("%u more: %s: %s", (unsigned)more, sy_status_name(status), err.message);
+	}
+	print_message("a client with too few descriptors: %u typed errors\n", errors);
+	assert_true(errors > 0);
+	must_use("with descriptors again");
+}
+
+static void test_unit_short_of_descriptors(void **state)
+{
+	struct rlimit was, now;
+	pid_t pid = cluster.units[1];
+	sy_client *client = open_client(20 * SECOND_NS);
+	sy_error err = {0};
+	uint32_t errors = 0;
+	sy_status status = SY_E_SYS;
+
+	(void)state;
+	assert_int_equal(use(client, &err), SY_OK);
+	assert_int_equal(prlimit(pid, RLIMIT_NOFILE, NULL, &was), 0);
+	rlim_t open_now = highest_fd(pid);
+	for (rlim_t more = 0; status != SY_OK; more++) {
+		assert_true(more < 64);
+		now = (struct rlimit){.rlim_cur = open_now + more, .rlim_max = was.rlim_max};
+		assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &now, NULL), 0);
+		status = open_use_close(SECOND_NS / 3, &err);
+		errors += status != SY_OK;
+		if (!is_typed(status))
+			fail_msg("%u more: %s: %s", (unsigned)more, sy_status_name(status), err.message);
+		if (use(client, &err) != SY_OK) /* who is in stays in */
+			fail_msg("with %u more: %s", (unsigned)more, err.message);
+		assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &was, NULL), 0);
+	}
+	print_message("a unit with too few descriptors: %u typed errors\n", errors);
+	assert_true(errors > 0);
+	must_use("with descriptors again");
+	sy_client_close(client);
+}
+
+/* --- Short reads and writes, signals, clocks. --- */
+
+static void test_a_byte_a_time(void **state)
+{
+	struct cluster another;
+
+	(void)state;
+	__atomic_store_n(&shared->a_byte_a_time, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&shared->signals, 1, __ATOMIC_RELEASE);
+	cluster_start(&another, 1, SLAB_BYTES, true); /* its files are written so */
+	cluster_kill(&another, 0, SIGKILL);
+	cluster_restart(&another, 0); /* and read */
+	cluster_stop(&another);
+	must_use("with signals in every wait");
+	__atomic_store_n(&shared->a_byte_a_time, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&shared->signals, 0, __ATOMIC_RELEASE);
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+static bool signalling; /* atomic */
+
+static void *signal_them(void *target)
+{
+	const struct timespec pause = {0, 300000};
+
+	while (__atomic_load_n(&signalling, __ATOMIC_ACQUIRE)) {
+		pthread_kill(*(pthread_t *)target, SIGUSR1);
+		kill(cluster.units[0], SIGSTOP); /* its wait ends with EINTR, too */
+		kill(cluster.units[0], SIGCONT);
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+static void test_real_signals(void **state)
+{
+	struct sigaction action = {.sa_handler = on_signal}; /* nothing is started anew */
+	pthread_t me = pthread_self(), other;
+
+	(void)state;
+	sigaction(SIGUSR1, &action, NULL);
+	__atomic_store_n(&signalling, true, __ATOMIC_RELEASE);
+	assert_int_equal(pthread_create(&other, NULL, signal_them, &me), 0);
+	for (int i = 0; i < 30; i++)
+		must_use("with real signals");
+	__atomic_store_n(&signalling, false, __ATOMIC_RELEASE);
+	pthread_join(other, NULL);
+}
+
+static void test_the_wall_clock_jumps(void **state)
+{
+	(void)state;
+	__atomic_store_n(&shared->wall_jumps, 1, __ATOMIC_RELEASE);
+	for (int i = 0; i < 5; i++)
+		must_use("with a wall clock that jumps");
+	cluster_kill(&cluster, 1, SIGTERM);
+	cluster_restart(&cluster, 1);
+	must_use("after a start with a wall clock that jumps");
+	__atomic_store_n(&shared->wall_jumps, 0, __ATOMIC_RELEASE);
+}
+
+/* The host slept: nobody gave anything up, and what is held is held. */
+static void test_the_host_sleeps_an_hour(void **state)
+{
+	sy_client *client = open_client(20 * SECOND_NS);
+	sy_key key = {1, "x", 1};
+	sy_value value = {.data = data, .nbytes = BIG, .kind = SY_KIND_BYTES}, got;
+	sy_result *view, *again;
+	uint64_t row = 1;
+	sy_error err = {0};
+
+	(void)state;
+	assert_int_equal(sy_client_put(client, &key, &value, 1, 0, &err), SY_OK);
+	assert_int_equal(sy_client_get(client, &key, 1, SY_GET_VIEW, 0, &view, &err), SY_OK);
+	__atomic_add_fetch(&shared->boot_ahead_ns, HOUR_NS, __ATOMIC_ACQ_REL);
+	assert_int_equal(sy_client_get(client, &key, 1, SY_GET_COPY, 0, &again, &err), SY_OK);
+	sy_result_free(again);
+	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, 0, NULL, &err), SY_OK);
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(use(client, &err), SY_OK);
+	assert_true(sy_result_value(view, 0, &got));
+	assert_memory_equal(got.data, data, BIG);
+	sy_result_free(view);
+	must_use("after an hour's sleep");
+	sy_client_close(client);
+}
+
+int main(int argc, char **argv)
+{
+	is_unit = argc > 1 && strcmp(argv[1], "cluster-unit") == 0;
+	share();
+	cluster_main(argc, argv);
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unit_starts_short_of_memory),
+		cmocka_unit_test(test_unit_runs_short_of_memory),
+		cmocka_unit_test(test_client_short_of_descriptors),
+		cmocka_unit_test(test_unit_short_of_descriptors),
+		cmocka_unit_test(test_a_byte_a_time),
+		cmocka_unit_test(test_real_signals),
+		cmocka_unit_test(test_the_wall_clock_jumps),
+		cmocka_unit_test(test_the_host_sleeps_an_hour),
+	};
+	int failed = cmocka_run_group_tests(tests, start, stop);
+
+	unlink(shared_path);
+	return failed;
+}
