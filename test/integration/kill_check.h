@@ -1,0 +1,19 @@
+/* What must hold after each fault of the kill loop, seen by a client that nobody torments. Each
+ * returns NULL, or what is wrong. */
+#ifndef SY_TEST_KILL_CHECK_H
+#define SY_TEST_KILL_CHECK_H
+
+#include "cluster.h"
+#include "kill.h"
+
+/* Takes the cluster as it is now, with rows of its own on each unit, for how it must stay. */
+void kill_check_start(struct cluster *cluster);
+void kill_check_stop(void);
+/* While unit `ill` (KILL_UNITS: none) is stopped or gone: the others serve, and the ill one's
+ * rows are said to be lost only if it is dead by the directory. */
+const char *kill_check_others(uint32_t ill, bool dead);
+/* All rows, then, when the victim's are cleared, the accounts, descriptors, threads and files.
+ * died: the units that are another incarnation now. */
+const char *kill_check_after(const struct kill_log *log, const bool *died);
+
+#endif
