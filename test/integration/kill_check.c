@@ -186,7 +186,7 @@ static const char *differs(const sy_unit_report *report)
 	static const char *const none[] = {"pins", "reservations", "parked"};
 	static const char *const no_bytes[] = {"allocated", "committing", "released", "retired",
 	                                       "quarantined", "loading"};
-	const struct usual *was = &usual[report->unit_id];
+	struct usual *was = &usual[report->unit_id];
 	uint64_t sum = 0;
 
 	if (!report->answered)
@@ -212,6 +212,8 @@ static const char *differs(const sy_unit_report *report)
 	if (now.sessions != was->sessions)
 		return say("unit %u: %llu sessions, %llu before", report->unit_id,
 		           (unsigned long long)now.sessions, (unsigned long long)was->sessions);
+	/* At first a connection of its start may still have been open. */
+	was->fds = now.fds < was->fds ? now.fds : was->fds;
 	if (now.fds != was->fds || now.threads != was->threads)
 		return say("unit %u: %zu descriptors and %zu threads, %zu and %zu before",
 		           report->unit_id, now.fds, now.threads, was->fds, was->threads);

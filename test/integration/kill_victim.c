@@ -452,6 +452,7 @@ static void use_the_client(void)
 
 	for (uint64_t i = 0; i < KILL_ROWS; i++)
 		rows[i] = KILL_FIRST_ROW + i;
+	sy_result_free(get(rows, KILL_ROWS, SY_GET_COPY)); /* the units tell what goes inline */
 	put("put of small values", rows, 4, KILL_SMALL);
 	put("put", rows + 4, 4, KILL_LARGE);
 	put("overwrite", rows + 2, 4, KILL_LARGE);
@@ -460,6 +461,7 @@ static void use_the_client(void)
 	put("put again", rows + 6, 2, KILL_LARGE);
 	hold_a_view(rows + 4);
 	look_around();
+	put("put of small values", rows + 8, 4, KILL_SMALL);
 	use_the_store();
 	if (orders->parks)
 		want_room();
