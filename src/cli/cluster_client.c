@@ -57,10 +57,12 @@ const char *sy_cluster_advice(const sy_error *err)
 	case SY_E_UNIT_FULL:
 		return full_advice(err);
 	case SY_E_LOST:
-		return "; put them again once the unit is started anew (`slabyard down`, `slabyard up`)";
+		return "; put them again once the unit runs anew: `slabyard down`, then `slabyard up`, "
+		       "where --restart does it by itself";
 	case SY_E_TRANSFER_FAILED:
 		if (is_dead(err))
-			return "; it takes no rows until it is started anew (`slabyard down`, `slabyard up`)";
+			return "; it takes no rows until it runs anew: `slabyard down`, then `slabyard up`, "
+			       "where --restart does it by itself";
 		return "; try again, and see `slabyard status`";
 	case SY_E_TIMEOUT:
 	case SY_E_BUSY:

@@ -38,6 +38,9 @@ _Noreturn static void supervise(const char *run_dir, const struct sy_unit_option
 	if (getppid() != parent)
 		_exit(1);
 	setpgid(0, 0); /* what is typed at the terminal is the demo's */
+	/* What it has to tell becomes part of the demo's one line. */
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	dup2(fd, STDERR_FILENO);
 	sy_unit_options_words(unit, &words);
 	const struct sy_supervisor_config config = {
 		.run_dir = run_dir,
@@ -101,7 +104,7 @@ static sy_status ready_await(int fd, int stop_fd, sy_error *err)
 sy_status sy_demo_cluster_start(uint32_t unit_count, uint64_t slab_bytes, uint64_t max_entries,
                                 int stop_fd, struct sy_demo_cluster *ret_cluster, sy_error *err)
 {
-	struct sy_demo_cluster cluster = {.pidfd = -1};
+	struct sy_demo_cluster cluster = {.pidfd = -1, .said_fd = -1};
 	struct sy_unit_options unit;
 	int ends[2];
 	sy_unit_options_init(&unit);
@@ -129,12 +132,30 @@ sy_status sy_demo_cluster_start(uint32_t unit_count, uint64_t slab_bytes, uint64
 		status = sy_fail(err, SY_E_SYS, __func__, "cannot start a process: %s", strerror(why));
 	else
 		status = ready_await(ends[0], stop_fd, err);
-	close(ends[0]);
+	cluster.said_fd = ends[0];
 	if (status == SY_OK)
 		*ret_cluster = cluster;
-	else if (cluster.supervisor > 0)
+	else
 		sy_demo_cluster_stop(&cluster, NULL);
 	return status;
+}
+
+void sy_demo_cluster_told(const struct sy_demo_cluster *cluster, char *message, size_t size)
+{
+	struct pollfd wait = {.fd = cluster->said_fd, .events = POLLIN};
+	char said[1024];
+	if (cluster->said_fd < 0 || poll(&wait, 1, 0) <= 0)
+		return;
+	ssize_t got = read(cluster->said_fd, said, sizeof said - 1);
+	said[got > 0 ? got : 0] = '\0';
+	char *rest = NULL;
+	for (char *line = strtok_r(said, "\n", &rest); line != NULL;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		/* "2026-01-31 23:59:59Z unit 1 ...": the time is of no use here. */
+		const char *words = strstr(line, "Z ");
+		size_t length = strlen(message);
+		snprintf(message + length, size - length, "; %s", words != NULL ? words + 2 : line);
+	}
 }
 
 static bool end_await(int pidfd, int limit_ms)
@@ -150,6 +171,9 @@ static bool end_await(int pidfd, int limit_ms)
 sy_status sy_demo_cluster_stop(struct sy_demo_cluster *cluster, sy_error *err)
 {
 	int wait_status = 0;
+	if (cluster->said_fd >= 0)
+		close(cluster->said_fd);
+	cluster->said_fd = -1;
 	if (cluster->supervisor <= 0)
 		return SY_OK;
 	if (cluster->pidfd < 0 || !end_await(cluster->pidfd, 0))
@@ -169,6 +193,5 @@ sy_status sy_demo_cluster_stop(struct sy_demo_cluster *cluster, sy_error *err)
 	enum sy_takedown what;
 	bool log_kept;
 	sy_takedown_run(&config, &what, &log_kept, NULL);
-	rmdir(cluster->run_dir);
 	return sy_fail(err, SY_E_SYS, __func__, "the demo's cluster did not end cleanly");
 }

@@ -248,12 +248,14 @@ static void summary_begin(struct sy_demo *demo)
 bool sy_demo_run(struct sy_demo *demo)
 {
 	sy_error err = {0};
-	demo->cluster = (struct sy_demo_cluster){.pidfd = -1};
+	demo->cluster = (struct sy_demo_cluster){.pidfd = -1, .said_fd = -1};
 	summary_begin(demo);
 	bool ok = signals_take(demo) && cluster_open(demo);
 	if (ok) {
 		ok = crew_open(demo) && client_open(demo) && steps_run(demo);
 		ok = crew_close(demo, ok);
+		if (!ok)
+			sy_demo_cluster_told(&demo->cluster, demo->problem, sizeof demo->problem);
 		sy_client_close(demo->client);
 		sy_demo_memory_done(&demo->before);
 		if (sy_demo_cluster_stop(&demo->cluster, &err) != SY_OK && ok)

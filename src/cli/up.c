@@ -21,7 +21,7 @@ enum { REPORT_READY = 'R', REPORT_FAILED = 'F' };
 struct up {
 	struct sy_cli *cli;
 	uint64_t unit_count;
-	bool detach;
+	bool detach, restart;
 	struct sy_unit_options unit;
 	struct sy_unit_words words;
 	int report_fd; /* -1: in the foreground, or told already */
@@ -35,7 +35,11 @@ static const char details[] =
 	"removed. If a unit fails to start, everything stops and the cause is told.\n"
 	"\n"
 	"Row g lives on unit g mod N; N is fixed for the cluster's life. A unit that dies later\n"
-	"takes its rows with it and the others serve on.\n";
+	"takes its rows with it and the others serve on. With --restart it comes back without them\n"
+	"as a new incarnation: after 0.1 s, then later and later up to 5 s, until it has lived for a\n"
+	"minute or has died 8 times in a row. `slabyard status` shows the incarnation.\n"
+	"\n"
+	"If DIR was not there before, it goes with the cluster once it is empty.\n";
 
 /* False: nobody listens any more. */
 static bool report(struct up *up, char letter, const char *line)
@@ -71,6 +75,7 @@ static int supervise(struct up *up)
 	const struct sy_supervisor_config config = {
 		.run_dir = up->cli->run_dir,
 		.to_log = up->detach,
+		.restart = up->restart,
 		.unit_count = (uint32_t)up->unit_count,
 		.unit_words = up->words.list,
 		.unit_word_count = up->words.count,
@@ -147,6 +152,8 @@ int sy_command_up(struct sy_cli *cli, int argc, char **argv)
 		{.name = "units", .value = "N", .kind = SY_OPTION_COUNT, .target = &up.unit_count,
 		 .min = 1, .max = SY_UNITS_MAX, .help = "how many units; default: 1"},
 		SY_UNIT_OPTION_ROWS(&up.unit),
+		{.name = "restart", .kind = SY_OPTION_FLAG, .target = &up.restart,
+		 .help = "start a unit that died again, empty, up to 8 times in a row"},
 		{.name = "detach", .kind = SY_OPTION_FLAG, .target = &up.detach, .letter = 'd',
 		 .help = "return once the cluster is up; it stays in the background"},
 	};

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A unit between locking its id and writing down its pid can only be looked at again. */
@@ -233,6 +234,14 @@ static bool file_remove(const struct sy_run_dir *dir, const char *name)
 	return sy_run_dir_file(dir, name, path, NULL) == SY_OK && unlink(path) == 0;
 }
 
+static bool log_is_empty(const struct sy_run_dir *dir)
+{
+	char path[SY_RUN_PATH_BYTES];
+	struct stat info;
+	return sy_run_dir_file(dir, log_file, path, NULL) == SY_OK && stat(path, &info) == 0 &&
+	       info.st_size == 0;
+}
+
 bool sy_leftovers_remove(const struct sy_run_dir *dir, bool log_too)
 {
 	struct unit_ids units;
@@ -247,7 +256,7 @@ bool sy_leftovers_remove(const struct sy_run_dir *dir, bool log_too)
 	}
 	for (size_t i = 0; i < sizeof cluster_files / sizeof cluster_files[0]; i++)
 		found = file_remove(dir, cluster_files[i]) || found;
-	if (log_too)
+	if (log_too || log_is_empty(dir))
 		found = file_remove(dir, log_file) || found;
 	return found;
 }

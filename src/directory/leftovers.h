@@ -13,7 +13,7 @@ sy_status sy_leftovers_await(const struct sy_run_dir *dir, uint64_t deadline_ns,
 sy_status sy_leftovers_end(const struct sy_run_dir *dir, uint64_t grace_ns, sy_error *err);
 
 /* Removes slabs, sockets and locks of dead units, the directory's files and VERSION; the log
- * only if asked to. What is not ours stays. True if anything was there. */
+ * only if asked to or empty. What is not ours stays. True if anything was there. */
 bool sy_leftovers_remove(const struct sy_run_dir *dir, bool log_too);
 
 /* The first file of a cluster, or unit process, that is still there; false: none is. */

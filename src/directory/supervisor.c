@@ -4,7 +4,9 @@
 #include "dir_server.h"
 #include "fail.h"
 #include "leftovers.h"
+#include "restart.h"
 #include "run_lock.h"
+#include "units.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +44,8 @@ struct supervisor {
 	char endpoint[SY_RUN_PATH_BYTES + 8];
 	int signal_fd;
 	struct sy_child *children; /* one a slot */
+	struct sy_restart *restarts; /* the same */
+	const char **words;        /* of a unit's command line, for the one being started */
 	struct pollfd *waits;      /* signals, directory, then two a child: its end, its words */
 	enum phase phase;
 	uint64_t phase_end_ns;
@@ -132,9 +136,10 @@ static sy_status directory_open(struct supervisor *supervisor)
 	return SY_OK;
 }
 
-static sy_status unit_start(struct supervisor *supervisor, const char **words, uint32_t unit_id)
+static sy_status unit_start(struct supervisor *supervisor, uint32_t unit_id, sy_error *err)
 {
 	const struct sy_supervisor_config *config = supervisor->config;
+	const char **words = supervisor->words;
 	char id[NUMBER_BYTES], count[NUMBER_BYTES];
 	sy_format(id, sizeof id, "%u", unit_id);
 	sy_format(count, sizeof count, "%u", config->unit_count);
@@ -147,20 +152,15 @@ static sy_status unit_start(struct supervisor *supervisor, const char **words, u
 	       config->unit_word_count * sizeof words[0]);
 	words[WORDS_BEFORE - 1 + config->unit_word_count] = NULL;
 	/* exec's words are not const by history only. */
-	return sy_child_start((char *const *)(uintptr_t)words, &supervisor->children[unit_id],
-	                      supervisor->err);
+	sy_restart_begun(&supervisor->restarts[unit_id], sy_clock_now_ns());
+	return sy_child_start((char *const *)(uintptr_t)words, &supervisor->children[unit_id], err);
 }
 
 static sy_status units_start(struct supervisor *supervisor)
 {
-	const struct sy_supervisor_config *config = supervisor->config;
-	const char **words = calloc(WORDS_BEFORE + config->unit_word_count, sizeof *words);
-	if (words == NULL)
-		return sy_fail(supervisor->err, SY_E_SYS, __func__, "out of memory");
 	sy_status status = SY_OK;
-	for (uint32_t i = 0; i < config->unit_count && status == SY_OK; i++)
-		status = unit_start(supervisor, words, i);
-	free(words);
+	for (uint32_t i = 0; i < supervisor->config->unit_count && status == SY_OK; i++)
+		status = unit_start(supervisor, i, supervisor->err);
 	return status;
 }
 
@@ -200,6 +200,44 @@ static void end_begin(struct supervisor *supervisor, sy_status status)
 	}
 }
 
+/* A unit ended though nobody told it to, or could not be started: what, in words. */
+static void incident_tell(struct supervisor *supervisor, uint32_t unit_id, const char *what)
+{
+	struct sy_restart *restart = &supervisor->restarts[unit_id];
+	uint64_t now_ns = sy_clock_now_ns();
+	char wait[SY_DURATION_TEXT_BYTES];
+	supervisor->had_incident = true;
+	if (!supervisor->config->restart) {
+		say("unit %u %s: what it held is gone, the others serve on", unit_id, what);
+	} else if (!sy_restart_ended(restart, now_ns)) {
+		say("unit %u %s: it was restarted %d times in a row and now stays dead", unit_id, what,
+		    SY_RESTARTS_IN_A_ROW);
+	} else {
+		sy_format_duration(restart->due_ns - now_ns, wait);
+		say("unit %u %s: what it held is gone, it is restarted in %s", unit_id, what, wait);
+	}
+}
+
+/* Starts those whose time has come. *ret_next_ns: when the next one comes; UINT64_MAX: none. */
+static void restarts_run(struct supervisor *supervisor, uint64_t *ret_next_ns)
+{
+	uint64_t next_ns = UINT64_MAX;
+	for (uint32_t i = 0; i < supervisor->config->unit_count; i++) {
+		struct sy_restart *restart = &supervisor->restarts[i];
+		sy_error err;
+		if (restart->due_ns != 0 && restart->due_ns <= sy_clock_now_ns()) {
+			sy_child_done(&supervisor->children[i]);
+			if (unit_start(supervisor, i, &err) == SY_OK)
+				say("unit %u is restarted as process %d", i, (int)supervisor->children[i].pid);
+			else
+				incident_tell(supervisor, i, err.message);
+		}
+		if (restart->due_ns != 0 && restart->due_ns < next_ns)
+			next_ns = restart->due_ns;
+	}
+	*ret_next_ns = next_ns;
+}
+
 static void unit_over(struct supervisor *supervisor, uint32_t unit_id)
 {
 	struct sy_child *child = &supervisor->children[unit_id];
@@ -217,10 +255,10 @@ static void unit_over(struct supervisor *supervisor, uint32_t unit_id)
 			        end);
 		end_begin(supervisor, SY_E_SYS);
 	} else if (supervisor->phase == PHASE_SERVING) {
-		supervisor->had_incident = true;
+		char what[128];
 		held_tell(child, unit_id);
-		say("unit %u (process %d) %s: what it held is gone, the others serve on", unit_id,
-		    (int)child->pid, end);
+		sy_format(what, sizeof what, "(process %d) %s", (int)child->pid, end);
+		incident_tell(supervisor, unit_id, what);
 	} else if (supervisor->status == SY_OK) {
 		held_tell(child, unit_id);
 		bool is_clean = WIFEXITED(child->wait_status) && WEXITSTATUS(child->wait_status) == 0;
@@ -327,8 +365,9 @@ static void run(struct supervisor *supervisor)
 		bool more = sy_dir_server_step(supervisor->directory);
 		if (!phase_check(supervisor))
 			return;
-		uint64_t until_ns =
-			supervisor->phase == PHASE_SERVING ? UINT64_MAX : supervisor->phase_end_ns;
+		uint64_t until_ns = supervisor->phase_end_ns;
+		if (supervisor->phase == PHASE_SERVING)
+			restarts_run(supervisor, &until_ns);
 		waits_set(supervisor);
 		poll(supervisor->waits, wait_count,
 		     more ? 0 : sy_clock_poll_ms(sy_clock_now_ns(), until_ns));
@@ -368,8 +407,12 @@ static sy_status supervisor_start(struct supervisor *supervisor)
 {
 	const struct sy_supervisor_config *config = supervisor->config;
 	supervisor->children = calloc(config->unit_count, sizeof *supervisor->children);
+	supervisor->restarts = calloc(config->unit_count, sizeof *supervisor->restarts);
+	supervisor->words =
+		calloc(WORDS_BEFORE + config->unit_word_count, sizeof *supervisor->words);
 	supervisor->waits = calloc(WAITS_BEFORE + 2 * config->unit_count, sizeof *supervisor->waits);
-	if (supervisor->children == NULL || supervisor->waits == NULL)
+	if (supervisor->children == NULL || supervisor->restarts == NULL ||
+	    supervisor->words == NULL || supervisor->waits == NULL)
 		return sy_fail(supervisor->err, SY_E_SYS, __func__, "out of memory");
 	for (uint32_t i = 0; i < config->unit_count; i++)
 		supervisor->children[i] = (struct sy_child){.pidfd = -1, .said_fd = -1};
@@ -413,13 +456,15 @@ static void supervisor_done(struct supervisor *supervisor, bool remove_files)
 	if (remove_files)
 		sy_leftovers_remove(&supervisor->dir, !supervisor->had_incident);
 	sy_run_lock_done(&supervisor->lock);
-	if (supervisor->made_dir)
-		rmdir(supervisor->dir.path); /* fails if it holds more, as it should */
+	if (remove_files)
+		sy_run_dir_remove(&supervisor->dir);
 	for (uint32_t i = 0; supervisor->children != NULL && i < supervisor->config->unit_count; i++)
 		sy_child_done(&supervisor->children[i]);
 	if (supervisor->signal_fd >= 0)
 		close(supervisor->signal_fd);
 	free(supervisor->children);
+	free(supervisor->restarts);
+	free(supervisor->words);
 	free(supervisor->waits);
 }
 

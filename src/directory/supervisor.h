@@ -10,6 +10,7 @@ struct sy_supervisor_config {
 	bool to_log;         /* stdout and stderr go to slabyard.log there, once the cluster is ours */
 	uint32_t unit_count; /* N */
 	bool directory_only; /* units come and go elsewhere; who watches them reports their ends */
+	bool restart;        /* a unit that ends is started again, as restart.h has it */
 	const char *const *unit_words; /* further words of the command line of every unit */
 	size_t unit_word_count;
 	uint64_t start_timeout_ns; /* by then all units are registered, or it has failed */
@@ -23,7 +24,8 @@ struct sy_supervisor_config {
 /* Runs until SIGTERM, SIGINT or SIGHUP (a second one hurries), then ends its units (or waits a
  * moment for those of others to end) and removes what the cluster made; SY_OK. What happens
  * meanwhile is told on stderr, a line each. A unit that ends by itself is dead for the directory
- * at once; the others serve on. The log is kept if it tells of such a thing.
+ * at once; the others serve on, and with `restart` a new incarnation of it comes. The log is kept
+ * if it tells of such a thing.
  *
  * A failure before all units are ready ends everything and is told in err alone. SY_E_BUSY: a
  * cluster runs there, or a unit of a former one does; SY_E_INVALID, SY_E_PROTOCOL: what is there

@@ -69,6 +69,8 @@ static sy_status leftovers_clear(const struct sy_run_dir *dir, bool *ret_found, 
 			                 dir->path, name);
 	}
 	sy_run_lock_done(&lock);
+	if (status == SY_OK)
+		sy_run_dir_remove(dir);
 	return status;
 }
 

@@ -122,7 +122,7 @@ sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_
 	struct sy_run_dir dir;
 	if (path == NULL || *path == '\0')
 		return sy_fail(err, SY_E_INVALID, __func__, "the run directory has no name");
-	bool made = create && mkdir(path, 0700) == 0;
+	bool made = create && mkdir(path, S_ISVTX | S_IRWXU) == 0;
 	if (create && !made && errno != EEXIST)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot make the run directory %s: %s", path,
 		               strerror(errno));
@@ -136,10 +136,9 @@ sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_
 
 void sy_run_dir_remove(const struct sy_run_dir *dir)
 {
-	char path[SY_RUN_PATH_BYTES + 32];
-	sy_format(path, sizeof path, "%s/VERSION", dir->path);
-	unlink(path);
-	rmdir(dir->path);
+	struct stat info;
+	if (stat(dir->path, &info) == 0 && (info.st_mode & S_ISVTX) != 0)
+		rmdir(dir->path); /* fails if it holds anything, as it should */
 }
 
 sy_status sy_run_dir_file(const struct sy_run_dir *dir, const char *name,

@@ -5,7 +5,9 @@
  *   unit-<id>.ipc    control socket (ZeroMQ)
  *   unit-<id>.sock   local socket (local.h)
  *
- * Who may enter the directory is a client of the cluster: it is made with mode 0700. */
+ * Who may enter the directory is a client of the cluster: it is made with mode 0700, and with the
+ * sticky bit, which means nothing where one user alone may write: it marks what we made, and may
+ * remove, though who made it was killed. */
 #ifndef SY_RUNFILES_H
 #define SY_RUNFILES_H
 
@@ -27,8 +29,7 @@ struct sy_run_dir {
 sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir,
                           sy_error *err);
 
-/* Removes its VERSION, and the directory itself if nothing else is in it. For the last one to
- * leave: nobody may be opening it meanwhile. */
+/* Removes the directory if sy_run_dir_open made it and nothing is in it any more. */
 void sy_run_dir_remove(const struct sy_run_dir *dir);
 
 /* The path of a file in it. SY_E_INVALID: longer than a unix socket's name may be. */

@@ -16,11 +16,11 @@ class TestAbsent(CommandCase):
         os.kill(self.reports()[1]["pid"], 9)
         lost = (
             "unit 1: the unit is dead, and its rows, those with row % 3 = 1, are lost; put them "
-            "again once the unit is started anew (`slabyard down`, `slabyard up`)"
+            "again once the unit runs anew: `slabyard down`, then `slabyard up`, where --restart"
         )
         refused = (
-            "unit 1: the unit is dead; it takes no rows until it is started anew "
-            "(`slabyard down`, `slabyard up`)"
+            "unit 1: the unit is dead; it takes no rows until it runs anew: `slabyard down`, then "
+            "`slabyard up`, where --restart"
         )
         for words, part in [(["dump"], lost), (["ls"], lost), (["get", "1", "a"], lost),
                             (["put", "1", "a"], refused), (["load", "-"], refused)]:  # fmt: skip

@@ -41,6 +41,11 @@ def is_alive(pid):
         return False
 
 
+def without_waiting(told):
+    """On a host that is very busy an answer may take so long that the command says so."""
+    return re.sub(r"slabyard \w+: (unit \d+|the directory) does not answer; .*\n", "", told)
+
+
 class ClusterCase(unittest.TestCase):
     def setUp(self):
         self.top = tempfile.mkdtemp(prefix="slabyard-", dir="/tmp")
@@ -72,6 +77,7 @@ class ClusterCase(unittest.TestCase):
             env={**os.environ, **(env or {})},
         )
         self.assertEqual(done.returncode, status, f"{words}: {done.stdout}{done.stderr}")
+        done.stderr = without_waiting(done.stderr)
         if status != 0:
             self.assertEqual(done.stdout, "", words)
             self.assertEqual(done.stderr.count("\n"), 1, f"{words}: {done.stderr}")
@@ -129,6 +135,11 @@ class ClusterCase(unittest.TestCase):
             self.assertFalse(os.path.exists(slab), slab)
         left = os.listdir(self.run_dir) if os.path.exists(self.run_dir) else []
         self.assertEqual(sorted(left), sorted(but))
+
+    def kill_supervisor(self):
+        supervisor = self.supervisor()
+        os.kill(supervisor, signal.SIGKILL)
+        self.await_end(supervisor)  # until then it holds its lock
 
     def await_end(self, pid):
         await_that(f"process {pid} ends", lambda: not is_alive(pid))
@@ -468,9 +479,7 @@ class TestHarm(ClusterCase):
     def test_up_again_after_a_killed_supervisor(self):
         self.up(2)
         before = self.reports()
-        supervisor = self.supervisor()
-        os.kill(supervisor, signal.SIGKILL)
-        self.await_end(supervisor)  # until then it holds its lock
+        self.kill_supervisor()
         self.up(2)
         after = self.reports()
         self.assertEqual([unit["state"] for unit in after], ["active"] * 2)
@@ -504,12 +513,13 @@ class TestHarm(ClusterCase):
         os.kill(supervisor, signal.SIGKILL)
         self.await_end(supervisor)
         self.assertIn("what a killed one had left is removed", self.down().stdout)
-        self.assert_nothing_is_left("slabyard.log")
+        self.assert_nothing_is_left()
+        self.assertFalse(os.path.exists(self.run_dir))
         self.down(status=1)
 
     def test_n_is_fixed(self):
         self.up(2)
-        os.kill(self.supervisor(), signal.SIGKILL)
+        self.kill_supervisor()
         done = self.up(3, status=1)
         self.assertIn("the cluster has 2 units, not 3; `slabyard down", done.stderr)
         self.up(2)
@@ -519,7 +529,7 @@ class TestHarm(ClusterCase):
 
     def test_damaged_state_is_told(self):
         self.up(1)
-        os.kill(self.supervisor(), signal.SIGKILL)
+        self.kill_supervisor()
         with open(os.path.join(self.run_dir, "directory.state"), "r+b") as file:
             file.seek(20)
             file.write(b"\xff\xff")

@@ -46,6 +46,9 @@ static int open_rig(void **state)
 static int close_rig(void **state)
 {
 	struct rig *rig = *state;
+	char version[SY_RUN_PATH_BYTES];
+	if (sy_run_dir_file(&rig->dir, "VERSION", version, NULL) == SY_OK)
+		unlink(version);
 	sy_run_dir_remove(&rig->dir);
 	int left = rmdir(rig->parent);
 	free(rig);
@@ -60,7 +63,7 @@ static void test_directory(void **state)
 	char path[SY_RUN_PATH_BYTES], before[1024];
 	sy_error err = {0};
 	assert_int_equal(stat(rig->path, &info), 0);
-	assert_int_equal(info.st_mode & 07777, 0700);
+	assert_int_equal(info.st_mode & 07777, S_ISVTX | S_IRWXU);
 	assert_string_equal(rig->dir.path, rig->path);
 	assert_int_equal(sy_run_dir_open(rig->path, true, &dir, &err), SY_OK);
 	assert_int_equal(sy_run_dir_open(rig->path, false, &dir, &err), SY_OK);
@@ -68,7 +71,7 @@ static void test_directory(void **state)
 	assert_int_equal(chmod(rig->path, 0707), 0);
 	assert_int_equal(sy_run_dir_open(rig->path, true, &dir, &err), SY_E_AUTH);
 	assert_non_null(strstr(err.message, "chmod o-w"));
-	assert_int_equal(chmod(rig->path, 0700), 0);
+	assert_int_equal(chmod(rig->path, S_ISVTX | S_IRWXU), 0);
 	/* Found again under a relative name, and remembered under an absolute one. */
 	assert_non_null(getcwd(before, sizeof before));
 	assert_int_equal(chdir(rig->parent), 0);
