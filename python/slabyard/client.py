@@ -58,9 +58,10 @@ class Client:
     def put(self, keys, values=None, *, deadline=None):
         """Puts values under keys, "<row>@<field>"; put({key: value}) does, too.
 
-        A value is an array (numpy, torch, DLPack; 0 to 8 dimensions), str, bytes, or None, bool,
-        int, float and lists and dicts of these, which come back as they were. What goes to one
-        unit appears together; the put as a whole is not atomic.
+        A value is an array in main memory (numpy, torch, DLPack; 0 to 8 dimensions), str, bytes,
+        or None, bool, int, float and lists and dicts of these, which come back as they were. What
+        goes to one unit appears together; the put as a whole is not atomic. Nothing is kept of
+        the values after the call.
         Raises UnitFull, DataPlaneTransferFailed (naming the keys not known to be published),
         ValueError for a key twice or not a key, TypeError for a value that cannot be kept.
         """
@@ -74,7 +75,8 @@ class Client:
 
         missing: "raise" raises DataPlaneLostKeys that names the keys no unit has; "mask" returns
         (values, found) with None where found, an array of bool, is False. All fields of one row
-        come from one state of that row. copy, arrays: as in get_columns.
+        come from one state of that row. copy, arrays: as in get_columns; with copy=False arrays
+        are read-only views. Objects that were pickled raise ValueError unless allow_pickle.
         """
         _check_missing(missing)
         lib = _columns.library(arrays, copy)
@@ -128,6 +130,8 @@ class Client:
         copy: True gives memory of the caller's own, writable, independent of the store. False
         gives Views: read-only arrays that lie in the slab and keep it pinned until dropped.
         arrays: "numpy", "torch", or "dlpack" (slabyard.Tensor, also for dtypes that numpy lacks).
+        Raises DataPlaneLostKeys for rows of a dead unit whatever missing says, TypeError for a
+        dtype that numpy lacks, and as get does.
         """
         _check_missing(missing)
         lib = _columns.library(arrays, copy)
@@ -161,7 +165,8 @@ class Client:
         """Removes rows, or only these fields of them; returns how many entries went.
 
         rows may also be keys ("12@prompt"). Idempotent; rows of a dead unit are gone already.
-        After it returned no get finds them unless they are put again.
+        After it returned no get finds them unless they are put again. Raises
+        DataPlaneTransferFailed, naming the keys whose removal is not known; it may be repeated.
         """
         if not isinstance(rows, (range, np.ndarray)) and not hasattr(rows, "__dlpack__"):
             rows = list(rows)
@@ -178,7 +183,12 @@ class Client:
         return sum(self._core.clear(rows, (f,), deadline) for f, rows in rows_of_field.items())
 
     def reports(self, *, deadline=None):
-        """What each unit says of itself: a list of dicts with its state, bytes and counts."""
+        """What each unit says of itself: a list of dicts, one a unit.
+
+        unit_id, incarnation, pid, capacity_bytes; state: "active", "suspect", "draining", "dead"
+        or "none"; answered, and a message where it is False; bytes by what they are used for,
+        which sum to capacity_bytes; counts. A unit that does not answer is no error.
+        """
         return self._core.reports(deadline)
 
     @property
@@ -188,6 +198,7 @@ class Client:
 
     @property
     def closed(self):
+        """Whether close was called; calls then raise DataPlaneFatal."""
         return self._core.closed
 
     def close(self):

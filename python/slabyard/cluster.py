@@ -24,7 +24,10 @@ def command_path():
 
 
 class Cluster:
-    """A running cluster; slabyard.local makes one. Leaving its with block stops it."""
+    """A running cluster; slabyard.local makes one. Leaving its with block stops it.
+
+    run_dir: where it lives, a str; other processes of this user open Client(run_dir).
+    """
 
     def __init__(self, process, run_dir, top):
         self.run_dir = run_dir

@@ -126,10 +126,12 @@ bool sypy_tensor_add(PyObject *module)
 		{NULL, NULL, 0, NULL},
 	};
 	static PyGetSetDef attributes[] = {
-		{"dtype", tensor_dtype, NULL, "\"f32\" and so on", NULL},
-		{"shape", tensor_shape, NULL, NULL, NULL},
-		{"nbytes", tensor_nbytes, NULL, NULL, NULL},
-		{"readonly", tensor_readonly, NULL, NULL, NULL},
+		{"dtype", tensor_dtype, NULL,
+		 "A str: bool, u8 .. u64, i8 .. i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2, "
+		 "f8_e4m3fnuz, f8_e5m2fnuz, c64, c128.", NULL},
+		{"shape", tensor_shape, NULL, "A tuple of int, up to nine dimensions, in C order.", NULL},
+		{"nbytes", tensor_nbytes, NULL, "Its size in bytes.", NULL},
+		{"readonly", tensor_readonly, NULL, "True where it lies in a slab.", NULL},
 		{NULL, NULL, NULL, NULL, NULL},
 	};
 	static PyType_Slot slots[] = {
@@ -138,7 +140,10 @@ bool sypy_tensor_add(PyObject *module)
 		{Py_tp_methods, methods},
 		{Py_tp_getset, attributes},
 		{Py_bf_getbuffer, (void *)tensor_buffer},
-		{Py_tp_doc, (void *)"Memory with a dtype and a shape: a buffer of bytes, and DLPack."},
+		{Py_tp_doc, (void *)"Memory with a dtype and a shape, in C order.\n\n"
+		                    "As a buffer it is its raw bytes; numpy.from_dlpack and "
+		                    "torch.from_dlpack take it\nwithout a copy, by DLPack. It keeps "
+		                    "what it lies in."},
 		{0, NULL},
 	};
 	static PyType_Spec spec = {
