@@ -30,9 +30,9 @@ SHARED_DATA = Path(os.environ.get("SLABYARD_DATA") or ROOT.parent / "shared" / "
 
 
 class Suite:
-    def __init__(self, name, build, limit_s, kind, what):
+    def __init__(self, word, name, build, limit_s, kind, what):
         self.name, self.build, self.limit_s = name, build, float(limit_s)
-        self.kind, self.what = kind, what
+        self.kind, self.what, self.long = kind, what, word == "long"
 
 
 def read_suites(path):
@@ -43,10 +43,10 @@ def read_suites(path):
             continue
         if words[0] == "build" and len(words) >= 2:
             builds[words[1]] = words[2:]
-        elif words[0] == "suite" and len(words) >= 6 and words[4] in KINDS:
+        elif words[0] in ("suite", "long") and len(words) >= 6 and words[4] in KINDS:
             if words[2] != "-" and words[2] not in builds:
                 sys.exit(f"{path}:{number}: no build named {words[2]}")
-            suites.append(Suite(*words[1:5], words[5:]))
+            suites.append(Suite(*words[:5], words[5:]))
         else:
             sys.exit(f"{path}:{number}: neither a build nor a suite: {line}")
     return builds, suites
@@ -292,10 +292,13 @@ def report(name, count, seconds, log):
         sys.stdout.flush()
 
 
-def choose(suites, builds, names):
-    """The suites asked for, by name or by the first part of it; no name: all."""
+def choose(suites, builds, names, long):
+    """The suites asked for, by name or by the first part of it; no name: all, but for the long
+    ones, which then need --long, and builds that only those need."""
     if not names:
-        return suites, list(builds)
+        chosen = [s for s in suites if long or not s.long]
+        idle = {s.build for s in suites} - {s.build for s in chosen}
+        return chosen, [name for name in builds if name not in idle]
     chosen, wanted = [], []
     for name in names:
         found = [s for s in suites if s.name == name] or [
@@ -326,9 +329,10 @@ def main():
         for name, words in builds.items():
             print(f"build-{name:<13} {shlex.join(words)}")
         for suite in suites:
-            print(f"{suite.name:<19} {suite.build:<8} {suite.kind:<6} {shlex.join(suite.what)}")
+            build = ("long:" if suite.long else "") + suite.build
+            print(f"{suite.name:<19} {build:<13} {suite.kind:<6} {shlex.join(suite.what)}")
         return 0
-    chosen, wanted = choose(suites, builds, options.suites)
+    chosen, wanted = choose(suites, builds, options.suites, options.long)
     LOGS.mkdir(parents=True, exist_ok=True)
     runner, total = Runner(options, builds), Count()
     jobs = [("build-" + name, lambda name=name: runner.build(name)) for name in wanted]

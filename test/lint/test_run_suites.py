@@ -138,6 +138,13 @@ class Running(unittest.TestCase):
         suites = "build b CC=gcc\nsuite u b 9 run true {build}\nsuite v b 9 run true {build}\n"
         self.assertEqual(self.check(suites, "u", "v")[:2], (0, "3 passed, 0 failed"))
 
+    def test_a_long_suite_waits_to_be_asked_for(self):
+        self.write("meson.build", "project('x', 'c')")
+        suites = "build b CC=gcc\nsuite u - 9 run true\nlong v b 9 run true {build}\n"
+        self.assertEqual(self.check(suites)[:2], (0, "1 passed, 0 failed"))
+        self.assertEqual(self.check(suites, "--long")[:2], (0, "3 passed, 0 failed"))
+        self.assertEqual(self.check(suites, "v")[:2], (0, "2 passed, 0 failed"))
+
     def test_warning_fails_the_build(self):
         self.write("meson.build", "project('x', 'c')\nexecutable('x', 'x.c')\n")
         self.write("x.c", "#warning look\nint main(void) { return 0; }\n")
