@@ -34,6 +34,16 @@
 	X(27, backoff_ignores_deadline, 10, client) \
 	X(28, notices_out_of_order, 4, core) \
 	X(29, pin_half_the_blobs, 1, core) \
-	X(30, old_entry_shadows_new, 3, core)
+	X(30, old_entry_shadows_new, 3, core) \
+	X(31, free_while_writing, 1, core) \
+	X(32, publish_failed_write, 3, core) \
+	X(33, failed_write_hides_older, 3, core) \
+	X(34, drop_copy_before_written, 3, core) \
+	X(35, reuse_record_while_reading, 1, core) \
+	X(36, count_disk_twice, 6, core) \
+	X(37, demote_pinned, 1, core) \
+	X(38, publish_after_until, 8, core) \
+	X(39, ignore_abort_of_committing, 4, core) \
+	X(40, forget_run_of_pinned, 6, core)
 
 #endif

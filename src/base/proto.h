@@ -200,6 +200,7 @@ struct sy_resolved {
 	X(retired, "retired") \
 	X(quarantined, "quarantined") \
 	X(loading, "loading") \
+	X(staging, "staging") \
 	X(rounding, "rounding")
 
 /* X(field, text): the other numbers of a unit. */
@@ -223,7 +224,24 @@ struct sy_resolved {
 	X(overwritten, "overwritten") \
 	X(resolved, "resolved") \
 	X(cleared, "cleared") \
-	X(protocol_errors, "protocol_errors")
+	X(protocol_errors, "protocol_errors") \
+	X(ssd_capacity, "ssd_capacity") \
+	X(ssd_free, "ssd_free") \
+	X(ssd_on_disk, "ssd_on_disk") \
+	X(ssd_writing, "ssd_writing") \
+	X(ssd_leaving, "ssd_leaving") \
+	X(ssd_queued, "ssd_queued") \
+	X(ssd_running, "ssd_running") \
+	X(ssd_demotions, "ssd_demotions") \
+	X(ssd_promotions, "ssd_promotions") \
+	X(ssd_loads, "ssd_loads") \
+	X(ssd_spills, "ssd_spills") \
+	X(ssd_written_bytes, "ssd_written_bytes") \
+	X(ssd_read_bytes, "ssd_read_bytes") \
+	X(ssd_write_errors, "ssd_write_errors") \
+	X(ssd_read_errors, "ssd_read_errors") \
+	X(ssd_full, "ssd_full") \
+	X(ssd_lost_blobs, "ssd_lost_blobs")
 
 struct sy_unit_stats {
 	uint64_t capacity_bytes;

@@ -7,13 +7,14 @@
 #include "hash.h"
 #include "intern.h"
 #include "layout.h"
+#include "record.h"
 #include "region.h"
 
 /* What the blobs say, to be compared with what the tables say. */
 struct totals {
-	uint64_t bytes[SY_BLOB_STATE_COUNT];
+	uint64_t bytes[SY_BLOB_STATE_COUNT], disk_bytes[SY_BLOB_STATE_COUNT];
 	uint64_t rounding_bytes;
-	uint32_t blobs, by_id, regions, entries, live;
+	uint32_t blobs, by_id, regions, runs, entries, live;
 };
 
 static bool is_zero(const uint8_t *at, size_t bytes)
@@ -76,7 +77,8 @@ static const char *entries_of_fault(struct sy_core *core, uint32_t index, struct
 		live += is_live;
 		i = entry->blob_next;
 	}
-	bool has_entries = blob->state != SY_BLOB_ALLOCATED && blob->state != SY_BLOB_RETIRED;
+	bool has_entries = blob->state != SY_BLOB_ALLOCATED && blob->state != SY_BLOB_RETIRED
+		&& blob->state != SY_BLOB_LOADING;
 	if (count != (has_entries ? blob->entry_count : 0))
 		return "a blob has not as many entries as it was allocated for";
 	if (live != blob->live_count)
@@ -104,11 +106,33 @@ static const char *region_of_fault(struct sy_core *core, uint32_t index, struct 
 		return "a blob's region is out of range";
 	const struct sy_region *region = sy_pool_at(core, &core->tables.regions, blob->region);
 	if (region->is_hole || region->blob != index || region->offset != blob->offset
+	    || region->space == SY_SPACE_DISK
 	    || region->bytes != sy_align_up(blob->nbytes, SY_ENTRY_ALIGN_BYTES))
 		return "a blob and its region do not agree";
 	totals->regions++;
 	totals->bytes[blob->state] += blob->nbytes;
 	totals->rounding_bytes += region->bytes - blob->nbytes;
+	return NULL;
+}
+
+/* A record on disk is there where the state says so, and nowhere else. */
+static const char *run_of_fault(struct sy_core *core, uint32_t index, struct totals *totals)
+{
+	const struct sy_blob *blob = sy_blob_at(core, index);
+	bool needs = blob->state == SY_BLOB_ON_SSD || blob->state == SY_BLOB_DEMOTING
+		|| blob->state == SY_BLOB_COMMITTING;
+	if (blob->disk_region == 0)
+		return needs ? "a blob has no record on disk" : NULL;
+	if (!needs && blob->state != SY_BLOB_RELEASED && blob->state != SY_BLOB_QUARANTINED)
+		return "a blob has a record on disk that it does not need";
+	if (blob->disk_region > core->tables.regions.touched)
+		return "a blob's record is out of range";
+	const struct sy_region *run = sy_pool_at(core, &core->tables.regions, blob->disk_region);
+	if (run->is_hole || run->blob != index || run->offset != blob->disk_at
+	    || run->space != SY_SPACE_DISK || run->bytes != sy_record_bytes(blob->nbytes))
+		return "a blob and its record do not agree";
+	totals->runs++;
+	totals->disk_bytes[blob->state] += run->bytes;
 	return NULL;
 }
 
@@ -124,13 +148,16 @@ static const char *blobs_fault(struct sy_core *core, struct totals *totals)
 			return "a blob has no namespace, or one that was never taken";
 		totals->blobs++;
 		totals->by_id += blob->by_id;
-		bool gone = blob->state == SY_BLOB_RETIRED || blob->state == SY_BLOB_QUARANTINED;
+		bool gone = blob->state == SY_BLOB_RETIRED || blob->state == SY_BLOB_QUARANTINED
+			|| blob->entry_count == 0; /* a copy */
 		if (blob->by_id == gone)
 			return "a blob that is gone is found by its id, or one that is not is not";
 		if (blob->generation == 0 || blob->generation >= core->tables.next_generation
 		    || blob->accept_seq >= core->tables.next_accept_seq)
 			return "a blob has a generation or place that was not given yet";
 		const char *fault = region_of_fault(core, i, totals);
+		if (fault == NULL)
+			fault = run_of_fault(core, i, totals);
 		if (fault == NULL)
 			fault = entries_of_fault(core, i, totals);
 		if (fault != NULL)
@@ -142,18 +169,29 @@ static const char *blobs_fault(struct sy_core *core, struct totals *totals)
 static const char *accounts_fault(struct sy_core *core, const struct totals *totals)
 {
 	const struct sy_tables *tables = &core->tables;
-	uint64_t sum = tables->bytes[SY_BLOB_FREE] + tables->rounding_bytes;
+	const struct sy_space *spaces = tables->spaces;
+	uint64_t sum = spaces[SY_SPACE_SLAB].free_bytes + spaces[SY_SPACE_STAGING].free_bytes
+		+ tables->rounding_bytes;
+	uint64_t disk_sum = spaces[SY_SPACE_DISK].free_bytes;
+	uint32_t holes = 0;
+	for (uint32_t id = 0; id < SY_SPACE_COUNT; id++)
+		holes += spaces[id].hole_count;
 	if (totals->blobs != tables->blobs.used || totals->entries != tables->entries.used)
 		return "blobs or entries in use are not as many as the pools say";
-	if (totals->regions + tables->hole_count != tables->regions.used)
+	if (totals->regions + totals->runs + holes != tables->regions.used)
 		return "a region is neither a hole nor a blob's";
 	if (totals->rounding_bytes != tables->rounding_bytes)
 		return "the account of rounding is wrong";
 	for (uint32_t state = SY_BLOB_FREE + 1; state < SY_BLOB_STATE_COUNT; state++) {
 		if (totals->bytes[state] != tables->bytes[state])
 			return "the account of a state is wrong";
+		if (totals->disk_bytes[state] != tables->disk_bytes[state])
+			return "the account of the disk of a state is wrong";
+		disk_sum += totals->disk_bytes[state];
 		sum += state != SY_BLOB_ON_SSD ? tables->bytes[state] : 0;
 	}
+	if (disk_sum != core->params.disk_bytes)
+		return "the accounts of the disk do not sum to its size";
 	return sum == core->params.slab_bytes ? NULL : "the accounts do not sum to the capacity";
 }
 

@@ -6,6 +6,7 @@
 #include "park.h"
 #include "pin.h"
 #include "reserve.h"
+#include "tier.h"
 
 #include <stddef.h>
 
@@ -42,6 +43,7 @@ static const char *chains_fault(struct sy_core *core)
 		{ &core->tables.blobs, offsetof(struct sy_blob, timer_link), &v->graced_blobs },
 		{ &core->tables.blobs, offsetof(struct sy_blob, timer_link), &v->quarantined_blobs },
 		{ &v->parked, offsetof(struct sy_parked, link), &v->parked_requests },
+		{ &v->parked, offsetof(struct sy_parked, link), &v->parked_loads },
 		{ &v->parked, offsetof(struct sy_parked, link), &v->dropped_requests },
 		{ &v->jobs, offsetof(struct sy_job, link), &v->running_jobs },
 	};
@@ -49,7 +51,8 @@ static const char *chains_fault(struct sy_core *core)
 		if (!chain_right(core, chains[i].pool, chains[i].link_at, chains[i].chain))
 			return "the links of a list do not agree";
 	}
-	if (v->parked_requests.count + v->dropped_requests.count != v->parked.used)
+	if (v->parked_requests.count + v->parked_loads.count + v->dropped_requests.count
+	    != v->parked.used)
 		return "a parked request is in no list";
 	return v->running_jobs.count == v->jobs.used ? NULL : "a job is in no list";
 }
@@ -84,7 +87,8 @@ static const char *reservations_fault(struct sy_core *core, const struct sy_sess
 		return "the links of a session's reservations do not agree";
 	for (uint32_t i = session->blobs.head; i != 0;) {
 		const struct sy_blob *blob = sy_blob_at(core, i);
-		if (blob->state != SY_BLOB_ALLOCATED && blob->state != SY_BLOB_RETIRED)
+		if (blob->state != SY_BLOB_ALLOCATED && blob->state != SY_BLOB_RETIRED
+		    && blob->state != SY_BLOB_COMMITTING)
 			return "a session holds a blob that is no reservation";
 		if (blob->name.session != session->number || sy_reserve_find(core, blob->name) != i)
 			return "a reservation has another session's name, or is not found by it";
@@ -180,7 +184,8 @@ static const char *sessions_fault(struct sy_core *core)
 	if (sessions != v->sessions.used)
 		return "sessions in use are not as many as the pool says";
 	if (reservations != v->reservation_count || reservations
-	    != blobs_in(core, SY_BLOB_ALLOCATED) + blobs_in(core, SY_BLOB_RETIRED))
+	    != blobs_in(core, SY_BLOB_ALLOCATED) + blobs_in(core, SY_BLOB_RETIRED)
+	       + blobs_in(core, SY_BLOB_COMMITTING))
 		return "a reservation belongs to no session";
 	if (pins != v->pins.used || refs != v->pin_refs.used)
 		return "a pin or a reference of one belongs to nobody";
@@ -215,7 +220,7 @@ static const char *pin_counts_fault(struct sy_core *core)
 	add_pins(core, 1);
 	for (uint32_t i = 1; i <= core->tables.blobs.touched; i++) {
 		const struct sy_blob *blob = sy_blob_at(core, i);
-		if (blob->state == SY_BLOB_RELEASED && blob->pin_count == 0)
+		if (blob->state == SY_BLOB_RELEASED && blob->pin_count == 0 && blob->io_count == 0)
 			fault = "a released blob that nothing holds is not free";
 	}
 	return fault;
@@ -243,6 +248,8 @@ const char *sy_core_audit(struct sy_core *core)
 		fault = sessions_fault(core);
 	if (fault == NULL)
 		fault = pin_counts_fault(core);
+	if (fault == NULL)
+		fault = sy_tier_fault(core);
 	if (fault != NULL)
 		return fault;
 	if (!timers_right(core, &v->graced_blobs, SY_BLOB_RETIRED)

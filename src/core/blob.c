@@ -5,7 +5,9 @@
 #include "hash.h"
 #include "intern.h"
 #include "layout.h"
+#include "record.h"
 #include "region.h"
+#include "tier_list.h"
 
 static struct sy_region *region_of(struct sy_core *core, const struct sy_blob *blob)
 {
@@ -77,8 +79,80 @@ static void region_close(struct sy_core *core, struct sy_blob *blob)
 	sy_region_give(core, region);
 }
 
-uint32_t sy_blob_alloc(struct sy_core *core, uint32_t ns, sy_blob_id id, uint64_t nbytes,
-                       uint32_t entry_count, enum sy_resource *ret_short)
+bool sy_blob_open_run(struct sy_core *core, uint32_t index)
+{
+	struct sy_blob *blob = sy_blob_at(core, index);
+	SY_ASSERT(blob->disk_region == 0);
+	uint32_t run = sy_region_take(core, SY_SPACE_DISK, sy_record_bytes(blob->nbytes));
+	if (run == 0)
+		return false;
+	struct sy_region *region = sy_pool_at(core, &core->tables.regions, run);
+	region->blob = index;
+	blob->disk_region = run;
+	blob->disk_at = region->offset;
+	core->tables.disk_bytes[blob->state] += region->bytes;
+	return true;
+}
+
+void sy_blob_close_run(struct sy_core *core, uint32_t index)
+{
+	struct sy_blob *blob = sy_blob_at(core, index);
+	uint32_t run = blob->disk_region;
+	if (run == 0)
+		return;
+	const struct sy_region *region = sy_pool_at(core, &core->tables.regions, run);
+	core->tables.disk_bytes[blob->state] -= region->bytes;
+	blob->disk_region = 0;
+	blob->disk_at = 0;
+	sy_region_give(core, run);
+	core->volatiles.tier.full = false;
+}
+
+uint32_t sy_blob_copy(struct sy_core *core, uint32_t source, enum sy_space_id space,
+                      uint64_t nbytes)
+{
+	uint32_t index = sy_pool_take(core, &core->tables.blobs);
+	if (index == 0)
+		return 0;
+	uint32_t region = sy_region_take(core, space, nbytes);
+	if (region == 0) {
+		sy_pool_give(core, &core->tables.blobs, index);
+		return 0;
+	}
+	struct sy_blob *blob = sy_blob_at(core, index);
+	const struct sy_blob *from = sy_blob_at(core, source);
+	blob->ns = from->ns;
+	blob->id = from->id;
+	blob->generation = blob->grant = core->tables.next_generation++;
+	blob->nbytes = nbytes;
+	sy_name_hold(core, &core->tables.namespaces, blob->ns, 1);
+	region_open(core, index, region);
+	sy_blob_move(core, index, SY_BLOB_LOADING);
+	return index;
+}
+
+void sy_blob_adopt(struct sy_core *core, uint32_t index, uint32_t copy)
+{
+	struct sy_blob *blob = sy_blob_at(core, index), *from = sy_blob_at(core, copy);
+	SY_ASSERT(blob->state == SY_BLOB_ON_SSD && blob->region == 0 && from->nbytes == blob->nbytes);
+	sy_blob_move(core, copy, SY_BLOB_RELEASED);
+	core->tables.bytes[SY_BLOB_RELEASED] -= from->nbytes;
+	blob->region = from->region;
+	blob->offset = from->offset;
+	blob->grant = from->grant;
+	from->region = 0;
+	region_of(core, blob)->blob = index;
+	sy_blob_close_run(core, index);
+	core->tables.bytes[SY_BLOB_ON_SSD] -= blob->nbytes;
+	core->tables.bytes[SY_BLOB_PUBLISHED] += blob->nbytes;
+	core->tables.arrows[SY_BLOB_ON_SSD][SY_BLOB_PUBLISHED]++;
+	__atomic_store_n(&blob->state, (uint8_t)SY_BLOB_PUBLISHED, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	sy_tier_place(core, index);
+}
+
+uint32_t sy_blob_alloc(struct sy_core *core, uint32_t ns, sy_blob_id id, enum sy_space_id space,
+                       uint64_t nbytes, uint32_t entry_count, enum sy_resource *ret_short)
 {
 	SY_ASSERT(nbytes > 0 && nbytes <= SY_BLOB_MAX_BYTES);
 	uint32_t index = sy_pool_take(core, &core->tables.blobs);
@@ -86,7 +160,7 @@ uint32_t sy_blob_alloc(struct sy_core *core, uint32_t ns, sy_blob_id id, uint64_
 		*ret_short = SY_RESOURCE_BLOBS;
 		return 0;
 	}
-	uint32_t region = sy_region_take(core, nbytes);
+	uint32_t region = sy_region_take(core, space, nbytes);
 	if (region == 0) {
 		sy_pool_give(core, &core->tables.blobs, index);
 		*ret_short = SY_RESOURCE_BYTES;
@@ -95,7 +169,7 @@ uint32_t sy_blob_alloc(struct sy_core *core, uint32_t ns, sy_blob_id id, uint64_
 	struct sy_blob *blob = sy_blob_at(core, index);
 	blob->ns = (uint16_t)ns;
 	blob->id = id;
-	blob->generation = core->tables.next_generation++;
+	blob->generation = blob->grant = core->tables.next_generation++;
 	blob->nbytes = nbytes;
 	blob->entry_count = entry_count;
 	sy_name_hold(core, &core->tables.namespaces, ns, 1);
@@ -114,6 +188,8 @@ static void give_back(struct sy_core *core, uint32_t index)
 	sy_entry_drop_all(core, index);
 	if (blob->region != 0)
 		region_close(core, blob);
+	sy_blob_close_run(core, index);
+	sy_tier_forget(core, index);
 	sy_name_give(core, &core->tables.namespaces, blob->ns, 1);
 	sy_pool_give(core, &core->tables.blobs, index);
 }
@@ -128,6 +204,11 @@ void sy_blob_move(struct sy_core *core, uint32_t index, enum sy_blob_state to)
 		core->tables.bytes[from] -= weight(blob, from);
 	if (to != SY_BLOB_FREE)
 		core->tables.bytes[to] += weight(blob, (uint8_t)to);
+	if (blob->disk_region != 0 && !SY_MUTANT(36)) {
+		const struct sy_region *run = sy_pool_at(core, &core->tables.regions, blob->disk_region);
+		core->tables.disk_bytes[from] -= run->bytes;
+		core->tables.disk_bytes[to] += run->bytes;
+	}
 	/* What was written before stands when a killed unit's state is read, and nothing of what
 	 * follows does: the same machine reads it, so the compiler alone must keep the order. */
 	__atomic_store_n(&blob->state, (uint8_t)to, __ATOMIC_RELEASE);
@@ -138,18 +219,28 @@ void sy_blob_move(struct sy_core *core, uint32_t index, enum sy_blob_state to)
 		region_close(core, blob);
 	else if ((to == SY_BLOB_RETIRED || to == SY_BLOB_QUARANTINED) && blob->by_id)
 		unlink_id(core, index);
+	if (to != SY_BLOB_FREE)
+		sy_tier_place(core, index);
 }
 
-void sy_blob_restore(struct sy_core *core, uint32_t index, uint32_t region)
+void sy_blob_restore(struct sy_core *core, uint32_t index, uint32_t region, uint32_t run)
 {
 	struct sy_blob *blob = sy_blob_at(core, index);
 	blob->region = 0;
 	if (region != 0)
 		region_open(core, index, region);
 	core->tables.bytes[blob->state] += weight(blob, blob->state);
+	blob->disk_region = run;
+	if (run != 0) {
+		struct sy_region *at = sy_pool_at(core, &core->tables.regions, run);
+		at->blob = index;
+		core->tables.disk_bytes[blob->state] += at->bytes;
+	}
 	blob->id_next = 0;
 	blob->by_id = 0;
-	if (blob->state != SY_BLOB_RETIRED && blob->state != SY_BLOB_QUARANTINED)
+	/* Copies have no entries and are found by no id. */
+	if (blob->state != SY_BLOB_RETIRED && blob->state != SY_BLOB_QUARANTINED
+	    && blob->entry_count > 0)
 		link_id(core, index);
 }
 
@@ -169,10 +260,14 @@ static void quarantine(struct sy_core *core, uint32_t index)
 void sy_blob_settle(struct sy_core *core, uint32_t index, uint64_t now_ns)
 {
 	const struct sy_blob *blob = sy_blob_at(core, index);
-	if ((blob->state == SY_BLOB_PUBLISHED || blob->state == SY_BLOB_ON_SSD)
-	    && blob->live_count == 0)
-		sy_blob_move(core, index, SY_BLOB_RELEASED);
+	if ((blob->state == SY_BLOB_PUBLISHED || blob->state == SY_BLOB_ON_SSD
+	     || blob->state == SY_BLOB_DEMOTING) && blob->live_count == 0)
+		sy_tier_released(core, index, now_ns);
+	if (blob->state == SY_BLOB_COMMITTING && blob->live_count == 0)
+		sy_tier_dropped(core, index);
 	if (blob->state != SY_BLOB_RELEASED || blob->pin_count > 0)
+		return;
+	if (blob->io_count > 0 && !SY_MUTANT(31))
 		return;
 	if (blob->quarantine_until_ns > now_ns && !SY_MUTANT(3))
 		quarantine(core, index);

@@ -14,17 +14,31 @@ static inline struct sy_blob *sy_blob_at(struct sy_core *core, uint32_t index)
 
 /* A blob in state ALLOCATED with a new region and generation, found by its id; it holds its own
  * reference to the namespace. 0 and the resource that is short (BLOBS or BYTES) if there is no
- * room. nbytes is 1..SY_BLOB_MAX_BYTES, and no blob of this id is found by sy_blob_find. */
-uint32_t sy_blob_alloc(struct sy_core *core, uint32_t ns, sy_blob_id id, uint64_t nbytes,
-                       uint32_t entry_count, enum sy_resource *ret_short);
+ * room in that space. nbytes is 1..SY_BLOB_MAX_BYTES, and no blob of this id is found by
+ * sy_blob_find. */
+uint32_t sy_blob_alloc(struct sy_core *core, uint32_t ns, sy_blob_id id, enum sy_space_id space,
+                       uint64_t nbytes, uint32_t entry_count, enum sy_resource *ret_short);
+
+/* A blob in state LOADING, a copy of nbytes of one that is ON_SSD, with a new region and
+ * generation and no entries, not found by any id. 0: there is no room. */
+uint32_t sy_blob_copy(struct sy_core *core, uint32_t source, enum sy_space_id space,
+                      uint64_t nbytes);
+/* A blob that is ON_SSD takes over the region of a whole copy and is PUBLISHED; its run of the
+ * disk is given back. The copy is left RELEASED and without a region; nothing pins it. */
+void sy_blob_adopt(struct sy_core *core, uint32_t blob, uint32_t copy);
+
+/* Takes a run of the disk for the record of a blob that has none; false: there is no room. */
+bool sy_blob_open_run(struct sy_core *core, uint32_t blob);
+/* Gives it back; a no-op if there is none. */
+void sy_blob_close_run(struct sy_core *core, uint32_t blob);
 
 /* The blob of this id in this namespace (never a RETIRED or QUARANTINED one: those are gone and
  * only their regions remain), or 0. */
 uint32_t sy_blob_find(struct sy_core *core, uint32_t ns, sy_blob_id id);
 
-/* For rebuild.c: the blob, in the state it has, enters the accounts with this region (0: it has
- * none) and the id hash. */
-void sy_blob_restore(struct sy_core *core, uint32_t blob, uint32_t region);
+/* For rebuild.c: the blob, in the state it has, enters the accounts with this region and this run
+ * of the disk (0: it has none) and, where it is found by its id, the id hash. */
+void sy_blob_restore(struct sy_core *core, uint32_t blob, uint32_t region, uint32_t run);
 
 /* Moves to another state: asserts the arrow, moves the bytes between accounts, counts it.
  * A move to RETIRED or QUARANTINED takes the blob out of the id hash; one to ON_SSD gives back
@@ -36,8 +50,9 @@ void sy_blob_restore(struct sy_core *core, uint32_t blob, uint32_t region);
  * Commits go through sy_entry_add_all, which moves the blob itself. */
 void sy_blob_move(struct sy_core *core, uint32_t blob, enum sy_blob_state to);
 
-/* After a change of live_count or pin_count: PUBLISHED or ON_SSD with no live entry becomes
- * RELEASED; a RELEASED one without pins becomes FREE, or, while a pin that expired may still be
+/* After a change of live_count, pin_count or io_count: PUBLISHED, DEMOTING or ON_SSD with no live
+ * entry becomes RELEASED, and COMMITTING FREE once its write is over; a RELEASED one without pins
+ * and disk operations becomes FREE, or, while a pin that expired may still be
  * read (quarantine_until_ns is later than now), QUARANTINED: it then enters
  * volatiles.quarantined_blobs with its timer_ns, which keeps that list sorted. */
 void sy_blob_settle(struct sy_core *core, uint32_t blob, uint64_t now_ns);

@@ -5,6 +5,7 @@
 #include "layout.h"
 #include "park.h"
 #include "prng.h"
+#include "tier.h"
 #include "timers.h"
 
 /* Things an ending session's cursor looks at in one step. */
@@ -204,6 +205,9 @@ static void run_event(struct sy_step *step, const struct sy_event *event)
 	case SY_EVENT_STATE:
 		core->unit_state = (uint8_t)event->unit.state;
 		break;
+	case SY_EVENT_DISK:
+		sy_tier_done(step, event);
+		break;
 	case SY_EVENT_STALLED:
 		sy_timers_stalled(core, event->stalled.gap_ns, step->now_ns);
 		break;
@@ -226,7 +230,9 @@ void sy_core_step(struct sy_core *core, const struct sy_event *event, uint64_t n
 	bool lent = event->kind == SY_EVENT_REQUEST && event->request.op == SY_OP_SCAN;
 	if (!lent && (!SY_MUTANT(21) || event->kind == SY_EVENT_CONTINUE))
 		sy_jobs_run(&step);
-	bool held_up = !sy_park_run(&step);
+	bool held_up = !sy_tier_run(&step);
+	held_up = !sy_park_run(&step) || held_up;
+	held_up = !sy_park_run_loads(&step) || held_up;
 	sy_park_drop(&step);
 	bool ticked = event->kind == SY_EVENT_TICK || event->kind == SY_EVENT_CONTINUE;
 	ret_effects->again = v->ending_sessions.count > 0 || v->running_jobs.count > 0 ||

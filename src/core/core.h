@@ -22,6 +22,7 @@ enum sy_event_kind {
 	SY_EVENT_FENCED,      /* a session's writer can write no more (after SY_EFFECT_FENCE) */
 	SY_EVENT_STATE,       /* the operator drains the unit or makes it active again */
 	SY_EVENT_STALLED,     /* the unit itself stood still for gap_ns: leases get it back */
+	SY_EVENT_DISK,        /* a DISK_WRITE or DISK_READ came to its end, well or not */
 };
 
 /* The message the request came in, decoded. Spans and arrays point into memory of the shell
@@ -118,6 +119,11 @@ struct sy_event {
 		struct {
 			uint64_t gap_ns;
 		} stalled;
+		struct {
+			uint32_t blob;  /* as the effect said, as is the grant */
+			uint64_t grant;
+			bool ok, full;  /* full: it failed for lack of room on the disk */
+		} disk;
 	};
 };
 
@@ -135,6 +141,12 @@ enum sy_effect_kind {
 	SY_EFFECT_DROP,      /* forget the kept `message` */
 	SY_EFFECT_FENCE,     /* see to it that session `session` writes no more, then say FENCED */
 	SY_EFFECT_PEER_DONE, /* nothing of local connection `token` is left: stop watching it */
+	/* Write the record of `blob` (nbytes at `offset` of the slab) to `disk_at`, then say DISK with
+	 * `blob` and `grant`. The slab's bytes do not change before, nor is the place given away. */
+	SY_EFFECT_DISK_WRITE,
+	/* Read nbytes from `skip` on of the blob whose record is at `disk_at` to `offset`, and check
+	 * them: not ok unless they are what was written under this generation. */
+	SY_EFFECT_DISK_READ,
 };
 
 struct sy_effect {
@@ -144,6 +156,11 @@ struct sy_effect {
 	struct sy_outcome outcome;
 	uint64_t notices_done; /* of the session of a REPLY */
 	uint64_t message, offset, nbytes, session, token;
+	uint64_t disk_at, skip, grant, generation; /* of DISK_WRITE and DISK_READ, as all below */
+	uint64_t record_nbytes; /* of the whole blob */
+	uint32_t blob;
+	sy_blob_id blob_id;
+	struct sy_span ns; /* points into the arena; valid until the next step */
 };
 
 enum { SY_EFFECTS_MAX = 32 };

@@ -6,6 +6,7 @@
 #include "park.h"
 #include "region.h"
 #include "reserve.h"
+#include "tier.h"
 
 static bool too_late(const struct sy_call *call, uint64_t until_ns)
 {
@@ -28,25 +29,33 @@ static enum sy_run answer_existing(struct sy_call *call, uint32_t blob, uint64_t
 
 /* A new blob of the call's client, or 0 and what becomes of the call. */
 static uint32_t new_blob(struct sy_call *call, sy_blob_id id, uint64_t nbytes,
-                         uint32_t entry_count, uint64_t until_ns, enum sy_run *ret_run)
+                         uint32_t entry_count, uint64_t until_ns, bool ssd, enum sy_run *ret_run)
 {
 	struct sy_core *core = call->step->core;
+	const struct sy_space *spaces = core->tables.spaces;
 	enum sy_resource resource = SY_RESOURCE_NONE;
-	if (nbytes > core->params.slab_bytes || nbytes > SY_BLOB_MAX_BYTES) {
+	ssd = ssd && sy_tier_is_on(core);
+	bool fits = nbytes <= spaces[SY_SPACE_SLAB].bytes ||
+	            (ssd && nbytes <= spaces[SY_SPACE_STAGING].bytes);
+	if (!fits || nbytes > SY_BLOB_MAX_BYTES) {
 		*ret_run = sy_refuse_bytes(call, nbytes);
 		return 0;
 	}
 	if (!call->request->redo && !sy_park_pass(core, nbytes)) {
-		*ret_run = sy_park_hold(call, nbytes, until_ns);
+		*ret_run = sy_park_hold(call, nbytes, until_ns, ssd);
 		return 0;
 	}
-	uint32_t blob = sy_blob_alloc(core, call->session->ns, id, nbytes, entry_count, &resource);
+	uint32_t ns = call->session->ns;
+	uint32_t blob = sy_blob_alloc(core, ns, id, SY_SPACE_SLAB, nbytes, entry_count, &resource);
+	if (blob == 0 && resource == SY_RESOURCE_BYTES && ssd && sy_tier_must_stage(core, nbytes))
+		blob = sy_blob_alloc(core, ns, id, SY_SPACE_STAGING, nbytes, entry_count, &resource);
 	if (blob != 0) {
 		sy_blob_at(core, blob)->client = call->session->identity.random;
 	} else if (resource != SY_RESOURCE_BYTES) {
 		*ret_run = sy_refuse_full(call, resource, 1, 0);
-	} else if (nbytes > sy_region_largest_hole(core) && sy_park_hopeful(core)) {
-		*ret_run = sy_park_hold(call, nbytes, until_ns);
+	} else if (nbytes > sy_region_largest_hole(core, SY_SPACE_SLAB) &&
+	           sy_park_hopeful(core, ssd)) {
+		*ret_run = sy_park_hold(call, nbytes, until_ns, ssd);
 	} else {
 		*ret_run = sy_refuse_bytes(call, nbytes);
 	}
@@ -71,7 +80,7 @@ enum sy_run sy_handle_alloc(struct sy_call *call)
 	if (core->unit_state == SY_UNIT_DRAINING)
 		return sy_refuse_busy(call, SY_BUSY_DRAINING);
 	blob = new_blob(call, r->alloc.blob_id, r->alloc.nbytes, r->alloc.entry_count,
-	                r->alloc.until_ns, &run);
+	                r->alloc.until_ns, r->alloc.ssd, &run);
 	if (blob == 0)
 		return run;
 	sy_reserve_add(core, blob, call->session_index, r->id);
@@ -120,6 +129,21 @@ static void publish(struct sy_call *call, uint32_t blob, const sy_index *index)
 	call->outcome->answer = SY_ANSWER_PUBLISHED;
 }
 
+/* What lies in staging goes to disk before it is seen. */
+static enum sy_run spill(struct sy_call *call, uint32_t blob, const sy_index *index)
+{
+	struct sy_core *core = call->step->core;
+	if (!sy_blob_open_run(core, blob)) {
+		core->volatiles.tier.full_count++;
+		return sy_refuse_full(call, SY_RESOURCE_BYTES, sy_blob_at(core, blob)->nbytes,
+		                      sy_region_free_bytes(core, SY_SPACE_DISK));
+	}
+	sy_entry_add_all(core, blob, index, true, call->step->now_ns);
+	sy_tier_spill(core, blob, call->request->commit.until_ns);
+	call->outcome->answer = SY_ANSWER_PENDING;
+	return SY_RUN_ANSWER;
+}
+
 static enum sy_run commit_allocated(struct sy_call *call, uint32_t blob)
 {
 	struct sy_core *core = call->step->core;
@@ -135,6 +159,8 @@ static enum sy_run commit_allocated(struct sy_call *call, uint32_t blob)
 		return sy_refuse(call, SY_WHY_ENTRY_COUNT);
 	if (!has_room(call, index))
 		return SY_RUN_ANSWER;
+	if (sy_region_space_of(core, b->offset) == SY_SPACE_STAGING)
+		return spill(call, blob, index);
 	sy_reserve_remove(core, blob);
 	publish(call, blob, index);
 	return SY_RUN_ANSWER;
@@ -179,7 +205,7 @@ enum sy_run sy_handle_put_inline(struct sy_call *call)
 	if (!has_room(call, index))
 		return SY_RUN_ANSWER;
 	blob = new_blob(call, index->blob_id, index->blob_bytes, index->entry_count,
-	                r->put_inline.until_ns, &run);
+	                r->put_inline.until_ns, r->put_inline.ssd, &run);
 	if (blob == 0)
 		return run;
 	if (!SY_MUTANT(7)) {

@@ -3,7 +3,9 @@
 #include "entry.h"
 #include "handle.h"
 #include "intern.h"
+#include "park.h"
 #include "pin.h"
+#include "tier.h"
 
 enum {
 	SHAPES_SEEN = 8,
@@ -19,6 +21,7 @@ struct lookup {
 	uint64_t inline_max, inline_left;
 	uint64_t found;
 	uint64_t sum_bytes, largest_bytes; /* of the values found */
+	bool waits;             /* for the disk: what it found so far is not kept */
 	uint32_t seen[SHAPES_SEEN]; /* interned shapes used last, by number in the answer */
 };
 
@@ -92,26 +95,54 @@ static void write_absent(const struct sy_resolved *out, uint32_t k)
 	out->tail[k] = 0;
 }
 
+/* The blob whose region holds the value, its own or a copy, and where its blob would begin there;
+ * 0: it is on disk, and was asked for. What has no bytes lies nowhere. */
+static uint32_t lies_in(struct lookup *l, const struct sy_entry *e, uint64_t nbytes,
+                        uint64_t *ret_base)
+{
+	struct sy_core *core = l->call->step->core;
+	const struct sy_blob *b = sy_blob_at(core, e->blob);
+	uint64_t at = (uint64_t)e->offset64 * SY_ENTRY_ALIGN_BYTES;
+	*ret_base = b->offset;
+	if (b->state != SY_BLOB_ON_SSD)
+		return e->blob;
+	if (nbytes == 0) {
+		*ret_base = UINT64_C(0) - at;
+		return e->blob;
+	}
+	uint32_t copy = sy_load_find(core, e->blob, at, at + nbytes);
+	if (copy != 0)
+		*ret_base = sy_blob_at(core, copy)->offset - sy_tiered_at(core, copy)->source_at;
+	return copy;
+}
+
 /* False: it would have to be pinned, and pins are short. */
 static bool write_found(struct lookup *l, uint32_t k, uint32_t entry)
 {
 	struct sy_core *core = l->call->step->core;
 	const struct sy_resolved *out = l->call->request->resolve.out;
 	const struct sy_entry *e = sy_entry_at(core, entry);
-	struct sy_blob *b = sy_blob_at(core, e->blob);
-	uint64_t nbytes = sy_entry_bytes(core, e);
+	uint64_t nbytes = sy_entry_bytes(core, e), base = 0;
+	uint32_t blob = lies_in(l, e, nbytes, &base);
+	if (blob == 0) {
+		l->waits = true;
+		return true;
+	}
+	struct sy_blob *b = sy_blob_at(core, blob);
 	bool is_inline = nbytes <= l->inline_max && nbytes <= l->inline_left;
 	if (is_inline)
 		l->inline_left -= nbytes;
-	else if (!hold(l, e->blob))
+	else if (!l->waits && !hold(l, blob))
 		return false;
+	if (b->last_read_ns != l->call->step->now_ns)
+		sy_tier_touch(core, blob);
 	b->last_read_ns = l->call->step->now_ns;
 	out->found[k] = is_inline ? SY_FOUND_INLINE : SY_FOUND_PINNED;
 	out->dtype[k] = e->dtype;
 	out->kind[k] = e->kind;
-	out->offset[k] = b->offset + (uint64_t)e->offset64 * SY_ENTRY_ALIGN_BYTES;
+	out->offset[k] = base + (uint64_t)e->offset64 * SY_ENTRY_ALIGN_BYTES;
 	out->nbytes[k] = nbytes;
-	out->generation[k] = b->generation;
+	out->generation[k] = b->grant;
 	out->dim0[k] = sy_entry_dim0(core, e);
 	out->tail[k] = shape_number(l, e->shape);
 	l->found++;
@@ -163,6 +194,31 @@ static enum sy_run refuse_pins(struct lookup *l)
 	return sy_refuse_full(l->call, SY_RESOURCE_PINS, need, refs->capacity - refs->used);
 }
 
+/* Something is on disk: what was pinned is given back, and all is looked up again in one step once
+ * it has been read. */
+static enum sy_run wait_for_disk(struct lookup *l)
+{
+	struct sy_call *call = l->call;
+	struct sy_core *core = call->step->core;
+	const struct sy_chain *waiting = &core->volatiles.parked_loads;
+	uint32_t parked = call->request->redo
+	                          ? call->session->slots[call->request->id.slot].waiting : 0;
+	uint32_t copy = 0;
+	uint64_t need = 0;
+	if (l->pin != 0)
+		sy_pin_drop(core, l->pin, false, call->step->now_ns);
+	switch (sy_load_start(core, call->step->now_ns, waiting->head == parked, &copy, &need)) {
+	case SY_LOAD_WAIT:
+		return sy_park_hold_load(call, copy, need);
+	case SY_LOAD_FULL:
+		return sy_refuse_bytes(call, need);
+	case SY_LOAD_NONE:
+	case SY_LOAD_TOO_MANY:
+		break;
+	}
+	return sy_refuse_busy(call, SY_BUSY_LOADING);
+}
+
 enum sy_run sy_handle_resolve(struct sy_call *call)
 {
 	struct sy_core *core = call->step->core;
@@ -181,6 +237,7 @@ enum sy_run sy_handle_resolve(struct sy_call *call)
 	r->resolve.out->shape_count = 0;
 	find_all(&l);
 	choose_inline(&l);
+	sy_load_begin(core);
 	for (uint32_t k = 0; k < r->resolve.key_count; k++) {
 		uint32_t entry = (uint32_t)r->resolve.out->offset[k];
 		if (entry == 0)
@@ -188,6 +245,8 @@ enum sy_run sy_handle_resolve(struct sy_call *call)
 		else if (!write_found(&l, k, entry))
 			return refuse_pins(&l);
 	}
+	if (l.waits)
+		return wait_for_disk(&l);
 	core->volatiles.resolved += l.found;
 	return SY_RUN_ANSWER;
 }

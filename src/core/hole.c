@@ -119,25 +119,27 @@ void sy_hole_enter(struct sy_core *core, uint32_t index)
 	hole->blob = 0;
 	hole->left = hole->right = 0;
 	hole->height = 1;
-	core->tables.hole_root = tree_add(core, core->tables.hole_root, index);
-	core->tables.hole_count++;
-	core->tables.bytes[SY_BLOB_FREE] += hole->bytes;
+	struct sy_space *space = &core->tables.spaces[hole->space];
+	space->hole_root = tree_add(core, space->hole_root, index);
+	space->hole_count++;
+	space->free_bytes += hole->bytes;
 }
 
 void sy_hole_leave(struct sy_core *core, uint32_t index)
 {
 	struct sy_region *hole = sy_region_at(core, index);
-	core->tables.hole_root = tree_drop(core, core->tables.hole_root, index);
-	core->tables.hole_count--;
-	core->tables.bytes[SY_BLOB_FREE] -= hole->bytes;
+	struct sy_space *space = &core->tables.spaces[hole->space];
+	space->hole_root = tree_drop(core, space->hole_root, index);
+	space->hole_count--;
+	space->free_bytes -= hole->bytes;
 	hole->is_hole = 0;
 	hole->left = hole->right = 0;
 	hole->height = 0;
 }
 
-uint32_t sy_hole_fit(struct sy_core *core, uint64_t bytes)
+uint32_t sy_hole_fit(struct sy_core *core, enum sy_space_id space, uint64_t bytes)
 {
-	uint32_t best = 0, index = core->tables.hole_root;
+	uint32_t best = 0, index = core->tables.spaces[space].hole_root;
 	while (index != 0) {
 		const struct sy_region *node = sy_region_at(core, index);
 		if (node->bytes >= bytes)
@@ -147,10 +149,10 @@ uint32_t sy_hole_fit(struct sy_core *core, uint64_t bytes)
 	return best;
 }
 
-uint64_t sy_region_largest_hole(struct sy_core *core)
+uint64_t sy_region_largest_hole(struct sy_core *core, enum sy_space_id space)
 {
 	uint64_t bytes = 0;
-	uint32_t index = core->tables.hole_root;
+	uint32_t index = core->tables.spaces[space].hole_root;
 	while (index != 0) {
 		bytes = sy_region_at(core, index)->bytes;
 		index = sy_region_at(core, index)->right;
@@ -173,7 +175,7 @@ static const char *tree_fault(struct sy_core *core, uint32_t index, uint32_t *la
 		return "a region that is no hole stands in the tree of holes";
 	if (node->height != (left > right ? left : right) + 1 || left - right > 1 || right - left > 1)
 		return "the tree of holes is out of balance";
-	if (++*count > core->tables.hole_count)
+	if (node->space >= SY_SPACE_COUNT || ++*count > core->tables.spaces[node->space].hole_count)
 		return "the tree of holes has more nodes than holes";
 	if (node->left != 0)
 		fault = tree_fault(core, node->left, last, count);
@@ -185,13 +187,14 @@ static const char *tree_fault(struct sy_core *core, uint32_t index, uint32_t *la
 	return fault;
 }
 
-const char *sy_hole_fault(struct sy_core *core)
+const char *sy_hole_fault(struct sy_core *core, enum sy_space_id id)
 {
+	const struct sy_space *space = &core->tables.spaces[id];
 	uint32_t last = 0, count = 0;
 	const char *fault = NULL;
-	if (core->tables.hole_root != 0)
-		fault = tree_fault(core, core->tables.hole_root, &last, &count);
-	if (fault == NULL && count != core->tables.hole_count)
+	if (space->hole_root != 0)
+		fault = tree_fault(core, space->hole_root, &last, &count);
+	if (fault == NULL && count != space->hole_count)
 		fault = "a hole is missing in the tree";
 	return fault;
 }

@@ -14,8 +14,8 @@ static inline struct sy_region *sy_region_at(struct sy_core *core, uint32_t inde
 void sy_hole_enter(struct sy_core *core, uint32_t region);
 void sy_hole_leave(struct sy_core *core, uint32_t region);
 /* The smallest hole of at least so many bytes, the lowest of equals; or 0. */
-uint32_t sy_hole_fit(struct sy_core *core, uint64_t bytes);
+uint32_t sy_hole_fit(struct sy_core *core, enum sy_space_id space, uint64_t bytes);
 /* NULL, or what is wrong with the tree: order, balance, number of nodes. */
-const char *sy_hole_fault(struct sy_core *core);
+const char *sy_hole_fault(struct sy_core *core, enum sy_space_id space);
 
 #endif

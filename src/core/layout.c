@@ -1,5 +1,6 @@
 #include "layout.h"
 
+#include "record.h"
 #include "region.h"
 
 /* Ranges. Times stay far below 2^64, so that adding them to a clock cannot overflow. */
@@ -36,6 +37,11 @@ static bool params_valid(const struct sy_core_params *params)
 {
 	return in_range(params->slab_bytes, SY_ENTRY_ALIGN_BYTES, slab_max_bytes)
 		&& params->slab_bytes % SY_ENTRY_ALIGN_BYTES == 0
+		&& params->staging_bytes % SY_ENTRY_ALIGN_BYTES == 0
+		&& params->staging_bytes < params->slab_bytes
+		&& in_range(params->disk_bytes, 0, slab_max_bytes)
+		&& params->disk_bytes % SY_RECORD_BLOCK_BYTES == 0
+		&& (params->disk_bytes > 0) == (params->staging_bytes > 0)
 		&& params->incarnation != 0
 		&& params->unit_id < params->slot_count
 		&& in_range(params->max_entries, 1, ENTRIES_MAX)
@@ -98,8 +104,10 @@ static void place_tables(struct layout *layout, const struct sy_core_params *par
 	place_pool(layout, &tables->blobs, sizeof(struct sy_blob), entries);
 	tables->id_bucket_count = entries / ID_CHAIN + 1;
 	tables->id_buckets_at = place_buckets(layout, tables->id_bucket_count);
-	/* Blobs, a hole before each, and one after the last. */
-	place_pool(layout, &tables->regions, sizeof(struct sy_region), 2 * entries + 1);
+	/* Blobs, a hole before each, and one after the last of each space; all of it once more for
+	 * the disk. */
+	uint32_t regions = params->disk_bytes > 0 ? 4 * entries + SY_SPACE_COUNT : 2 * entries + 1;
+	place_pool(layout, &tables->regions, sizeof(struct sy_region), regions);
 	place_pool(layout, &tables->entries, sizeof(struct sy_entry), entries);
 	tables->entry_bucket_count = entries;
 	tables->key_buckets_at = place_buckets(layout, entries);
@@ -126,6 +134,8 @@ static void place_volatiles(struct layout *layout, const struct sy_core_params *
 	volatiles->blob_name_buckets_at = place_buckets(layout, volatiles->blob_name_bucket_count);
 	place_pool(layout, &volatiles->parked, sizeof(struct sy_parked), params->max_parked);
 	place_pool(layout, &volatiles->jobs, sizeof(struct sy_job), jobs);
+	place_pool(layout, &volatiles->tier.blobs, sizeof(struct sy_tiered),
+	           params->disk_bytes > 0 ? params->max_entries : 0);
 	uint64_t rows = ((uint64_t)jobs + 1) * SY_ROWS_PER_RELEASE_MAX;
 	uint64_t fields = ((uint64_t)jobs + 1) * SY_FIELDS_PER_REQUEST_MAX;
 	volatiles->job_rows_at = place(layout, rows, sizeof(uint64_t));
@@ -158,5 +168,13 @@ void sy_tables_init(struct sy_core *core)
 	core->tables.hash_secret = sy_mix64(core->params.seed ^ core->params.incarnation);
 	core->tables.next_generation = 1;
 	core->tables.next_accept_seq = 1;
+	const struct sy_core_params *params = &core->params;
+	uint64_t slab_bytes = params->slab_bytes - params->staging_bytes;
+	core->tables.spaces[SY_SPACE_SLAB] = (struct sy_space){
+		.bytes = slab_bytes, .align = SY_ENTRY_ALIGN_BYTES};
+	core->tables.spaces[SY_SPACE_STAGING] = (struct sy_space){
+		.start = slab_bytes, .bytes = params->staging_bytes, .align = SY_ENTRY_ALIGN_BYTES};
+	core->tables.spaces[SY_SPACE_DISK] = (struct sy_space){
+		.bytes = params->disk_bytes, .align = SY_RECORD_BLOCK_BYTES};
 	sy_region_init(core);
 }

@@ -4,13 +4,17 @@
 #include "handle.h"
 #include "pin.h"
 #include "reserve.h"
+#include "tier.h"
 
-static void abort_reservation(struct sy_core *core, const struct sy_notice *notice)
+static void abort_reservation(struct sy_core *core, const struct sy_notice *notice,
+                              uint64_t now_ns)
 {
 	uint32_t blob = sy_reserve_find(core, notice->name);
 	if (blob == 0)
 		return;
-	if (!notice->in_flight || SY_MUTANT(2))
+	if (sy_blob_at(core, blob)->state == SY_BLOB_COMMITTING)
+		sy_tier_abort(core, blob, now_ns);
+	else if (!notice->in_flight || SY_MUTANT(2))
 		sy_reserve_free(core, blob);
 	else
 		sy_reserve_retire(core, blob);
@@ -43,7 +47,7 @@ static void run_one(struct sy_step *step, uint32_t session, const struct sy_noti
 	switch (notice->kind) {
 	case SY_NOTICE_ABORT:
 		sy_slot_give_up(core, o, notice->name.slot, notice->name.seq);
-		abort_reservation(core, notice);
+		abort_reservation(core, notice, step->now_ns);
 		break;
 	case SY_NOTICE_UNPIN:
 		sy_slot_give_up(core, o, notice->name.slot, notice->name.seq);

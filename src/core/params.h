@@ -6,6 +6,9 @@
 
 struct sy_core_params {
 	uint64_t slab_bytes;      /* a multiple of 64 */
+	uint64_t staging_bytes;   /* the slab's last part, for the tier; 0 without one; times 64 */
+	uint64_t disk_bytes;      /* of the disk tier; 0: none; a multiple of 4,096 */
+	uint64_t load_whole_bytes; /* a blob up to so many is read from disk whole */
 	uint64_t incarnation;     /* never 0 */
 	uint64_t seed;            /* of session numbers and hash secrets; of the system's randomness */
 	uint32_t unit_id;

@@ -1,5 +1,6 @@
 /* Parked requests: alloc and put_inline that lack bytes while space is being made, that is
- * while a release runs or a session's end gives memory back.
+ * while a release runs, a session's end gives memory back or the tier writes; and resolves that
+ * wait for the disk, in a list of their own.
  *
  * First in, first out. A smaller one may pass one that does not fit yet, at most
  * SY_PARK_PASS_MAX times. One is redone (SY_EFFECT_REDO) when its bytes are there; until its
@@ -18,10 +19,12 @@ static inline struct sy_parked *sy_parked_at(struct sy_core *core, uint32_t inde
 
 /* May a request that was not parked take `bytes` before those that are? If so, counts it. */
 bool sy_park_pass(struct sy_core *core, uint64_t bytes);
-/* May one that lacks bytes wait? */
-bool sy_park_hopeful(const struct sy_core *core);
+/* May one that lacks bytes wait? ssd: for the disk tier, too. */
+bool sy_park_hopeful(const struct sy_core *core, bool ssd);
 /* Parks the request of this call (again, if it was redone), or answers Busy(queue_full). */
-enum sy_run sy_park_hold(struct sy_call *call, uint64_t bytes, uint64_t until_ns);
+enum sy_run sy_park_hold(struct sy_call *call, uint64_t bytes, uint64_t until_ns, bool ssd);
+/* The same for a resolve: until this copy is read, or, if it is 0, a hole of so many bytes. */
+enum sy_run sy_park_hold_load(struct sy_call *call, uint32_t copy, uint64_t bytes);
 /* The slot of a parked request moved on, or its session ended: its message is dropped. */
 void sy_park_forget(struct sy_core *core, uint32_t parked);
 /* The request was redone and is answered: its record goes, its message is with the shell. */
@@ -32,7 +35,9 @@ void sy_park_drop(struct sy_step *step);
 /* Redoes the next one that fits; answers UnitFull where no space is being made. False: there was
  * no room for more effects. */
 bool sy_park_run(struct sy_step *step);
-/* Answers Busy(spilling) to those that waited long enough. */
+/* Redoes the resolves whose copies are read, or for which there is room. False as above. */
+bool sy_park_run_loads(struct sy_step *step);
+/* Answers Busy(spilling) or Busy(loading) to those that waited long enough. */
 void sy_park_expire(struct sy_step *step);
 /* When the next one is due; UINT64_MAX: never. Linear in the parked ones. */
 uint64_t sy_park_deadline(const struct sy_core *core);

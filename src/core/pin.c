@@ -2,6 +2,7 @@
 #include "blob.h"
 #include "guard.h"
 #include "layout.h"
+#include "tier_list.h"
 
 #include <stddef.h>
 
@@ -59,6 +60,7 @@ bool sy_pin_take(struct sy_core *core, uint32_t pin, uint32_t blob)
 	p->ref_count++;
 	b->pin_mark = pin;
 	b->pin_count++;
+	sy_tier_place(core, blob);
 	return true;
 }
 
@@ -83,6 +85,7 @@ static void give_ref(struct sy_core *core, uint32_t pin, uint32_t ref, bool expi
 	if (expired)
 		b->quarantine_until_ns = sy_max_u64(b->quarantine_until_ns,
 		                                    now_ns + core->params.read_pin_ns);
+	sy_tier_place(core, blob);
 	sy_blob_settle(core, blob, now_ns);
 }
 

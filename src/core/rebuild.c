@@ -16,7 +16,9 @@
 #include "guard.h"
 #include "intern.h"
 #include "layout.h"
+#include "record.h"
 #include "region.h"
+#include "tier.h"
 
 /* A flag of entries that stays inside this file. */
 enum { ENTRY_KEPT = 128 };
@@ -54,6 +56,11 @@ static bool accepted_earlier(const struct sy_blob *a, const struct sy_blob *b)
 static bool lies_higher(const struct sy_blob *a, const struct sy_blob *b)
 {
 	return a->offset > b->offset;
+}
+
+static bool lies_higher_on_disk(const struct sy_blob *a, const struct sy_blob *b)
+{
+	return a->disk_at > b->disk_at;
 }
 
 typedef bool order_fn(const struct sy_blob *a, const struct sy_blob *b);
@@ -109,11 +116,12 @@ static void forget_volatiles(struct sy_core *core)
 	struct sy_chain *chains[] = {
 		&volatiles->remote_sessions, &volatiles->ending_sessions, &volatiles->expiring_pins,
 		&volatiles->graced_blobs, &volatiles->quarantined_blobs, &volatiles->parked_requests,
-		&volatiles->dropped_requests, &volatiles->running_jobs,
+		&volatiles->parked_loads, &volatiles->dropped_requests, &volatiles->running_jobs,
 	};
 	for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++)
 		*chains[i] = (struct sy_chain){0};
 	volatiles->reservation_count = 0;
+	sy_tier_reset(core);
 }
 
 static void forget_volatiles_of(struct sy_blob *blob)
@@ -127,6 +135,7 @@ static void forget_volatiles_of(struct sy_blob *blob)
 	blob->timer_ns = 0;
 	blob->quarantine_until_ns = 0;
 	blob->last_read_ns = 0;
+	blob->io_count = 0;
 }
 
 /* The list of blobs that stay; the others become FREE. */
@@ -137,6 +146,8 @@ static uint32_t pick_blobs(struct sy_core *core, bool keep_volatile)
 		struct sy_blob *blob = sy_blob_at(core, i);
 		if (!keep_volatile) {
 			forget_volatiles_of(blob);
+			if (blob->state != SY_BLOB_ON_SSD)
+				blob->disk_region = 0;
 			if (blob->state == SY_BLOB_DEMOTING)
 				blob->state = SY_BLOB_PUBLISHED;
 			else if (blob->state != SY_BLOB_PUBLISHED && blob->state != SY_BLOB_ON_SSD)
@@ -295,16 +306,32 @@ static void remake_pools(struct sy_core *core, uint32_t list)
 	}
 }
 
+/* Runs of the disk, each carved out anew. */
+static uint32_t remake_runs(struct sy_core *core, uint32_t list)
+{
+	list = sort(core, list, lies_higher_on_disk);
+	for (uint32_t i = list; i != 0; i = sy_blob_at(core, i)->id_next) {
+		struct sy_blob *blob = sy_blob_at(core, i);
+		if (blob->disk_region == 0)
+			continue;
+		blob->disk_region = sy_region_carve(core, SY_SPACE_DISK, blob->disk_at,
+		                                    sy_record_bytes(blob->nbytes));
+		SY_ASSERT(blob->disk_region != 0);
+	}
+	return list;
+}
+
 /* Regions, accounts, the id hash and the counters, from the blobs alone. */
 static void remake_accounts(struct sy_core *core, uint32_t list)
 {
 	struct sy_tables *tables = &core->tables;
 	empty_pool(core, &tables->regions);
-	tables->hole_root = tables->hole_count = tables->region_first = 0;
 	memset(tables->bytes, 0, sizeof tables->bytes);
+	memset(tables->disk_bytes, 0, sizeof tables->disk_bytes);
 	tables->rounding_bytes = 0;
 	empty_buckets(core, tables->id_buckets_at, tables->id_bucket_count);
 	sy_region_init(core);
+	list = remake_runs(core, list);
 	list = sort(core, list, lies_higher);
 	while (list != 0) {
 		uint32_t index = list, region = 0;
@@ -313,10 +340,12 @@ static void remake_accounts(struct sy_core *core, uint32_t list)
 		/* What was RELEASED from disk has no region. */
 		if (blob->state != SY_BLOB_ON_SSD
 		    && (blob->state != SY_BLOB_RELEASED || blob->region != 0)) {
-			region = sy_region_carve(core, blob->offset, blob->nbytes);
+			region = sy_region_carve(core, sy_region_space_of(core, blob->offset),
+			                         blob->offset, blob->nbytes);
 			SY_ASSERT(region != 0);
 		}
-		sy_blob_restore(core, index, region);
+		sy_blob_restore(core, index, region, blob->disk_region);
+		tables->next_generation = sy_max_u64(tables->next_generation, blob->grant + 1);
 		tables->next_generation = sy_max_u64(tables->next_generation, blob->generation + 1);
 		tables->next_accept_seq = sy_max_u64(tables->next_accept_seq, blob->accept_seq + 1);
 	}
@@ -332,4 +361,8 @@ void sy_core_rebuild(struct sy_core *core, bool keep_volatile)
 		list = drop_dead(core, list);
 	remake_pools(core, list);
 	remake_accounts(core, list);
+	for (uint32_t i = 1; i <= core->tables.blobs.touched && !keep_volatile; i++) {
+		if (sy_blob_at(core, i)->state != SY_BLOB_FREE)
+			sy_tier_place(core, i);
+	}
 }

@@ -1,4 +1,5 @@
 /* The end of a session: a cursor over what it holds. */
+#include "blob.h"
 #include "guard.h"
 #include "pin.h"
 #include "reserve.h"
@@ -69,7 +70,9 @@ static uint32_t walk_blobs(struct sy_step *step, struct sy_session *s, uint32_t 
 		uint32_t blob = s->blobs.head;
 		used++;
 		s->walk_left--;
-		if (s->walk == SY_WALK_FREE || SY_MUTANT(4)) {
+		/* A commit that was accepted goes on. */
+		bool committing = sy_blob_at(core, blob)->state == SY_BLOB_COMMITTING;
+		if (!committing && (s->walk == SY_WALK_FREE || SY_MUTANT(4))) {
 			sy_reserve_free(core, blob);
 			continue;
 		}
@@ -79,7 +82,7 @@ static uint32_t walk_blobs(struct sy_step *step, struct sy_session *s, uint32_t 
 		                &s->blobs, blob);
 		if (s->walk == SY_WALK_RETIRE)
 			sy_reserve_retire(core, blob);
-		else
+		else if (!committing)
 			sy_reserve_grace(core, blob, step->now_ns + core->params.retire_grace_ns);
 	}
 	if (s->blobs.head == 0)

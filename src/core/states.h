@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 /* X(name, value, printed name, holds a region): RETIRED and QUARANTINED name
- * regions of blobs that are gone, ALLOCATED ones that are not there yet. */
+ * regions of blobs that are gone, ALLOCATED ones that are not there yet, LOADING copies of parts
+ * of blobs that are ON_SSD. */
 #define SY_BLOB_STATE_LIST(X) \
 	X(SY_BLOB_FREE, 0, "free", 0) \
 	X(SY_BLOB_ALLOCATED, 1, "allocated", 1) \
@@ -19,7 +20,8 @@
 	X(SY_BLOB_ON_SSD, 5, "on-ssd", 0) \
 	X(SY_BLOB_RELEASED, 6, "released", 1) \
 	X(SY_BLOB_RETIRED, 7, "retired", 1) \
-	X(SY_BLOB_QUARANTINED, 8, "quarantined", 1)
+	X(SY_BLOB_QUARANTINED, 8, "quarantined", 1) \
+	X(SY_BLOB_LOADING, 9, "loading", 1)
 
 enum sy_blob_state {
 #define SY_BLOB_STATE_ENUM(name, value, text, region) name = value,
@@ -48,6 +50,8 @@ enum sy_blob_state {
 	X(RELEASED, FREE, 0, "no pin and no I/O left") \
 	X(RELEASED, QUARANTINED, 0, "its last pin expired and was not given back") \
 	X(QUARANTINED, FREE, 0, "read_pin_s later") \
+	X(FREE, LOADING, 1, "a read of what is on disk begins") \
+	X(LOADING, RELEASED, 1, "given back, or its read failed, or its blob is gone") \
 	X(RETIRED, FREE, 0, "its writer is proved finished")
 
 const char *sy_blob_state_name(uint8_t state);

@@ -19,19 +19,23 @@ struct sy_blob {
 	sy_blob_id id;
 	uint64_t nbytes;       /* the bytes asked for */
 	uint64_t offset;       /* its region's start */
-	uint64_t generation;
+	uint64_t grant;        /* generation of the region it has now, its alloc's or a later one */
 	uint64_t last_read_ns; /* (volatile) */
 	uint32_t pin_count;    /* (volatile) pin references */
 	uint32_t pin_mark;     /* (volatile) the pin that took it last, so that none takes it twice */
+	uint64_t generation;   /* of its alloc: a blob keeps it */
+	uint64_t disk_at;      /* its record's start on disk, while disk_region is not 0 */
 	uint64_t client;       /* identity of the writer */
 	uint64_t accept_seq;   /* place in the order of commits and releases */
 	uint32_t entry_count;  /* as allocated */
 	uint32_t live_count;   /* (derived) entries still live */
 	uint32_t entry_head;   /* first entry, linked by sy_entry.blob_next */
 	uint32_t region;       /* (derived) its region, 0: none */
+	uint32_t disk_region;  /* (derived) its run of the disk, 0: none */
 	/* volatile: */
 	struct sy_request_id name; /* of the alloc */
 	uint32_t name_next;    /* chain of the hash of names */
+	uint32_t io_count;     /* disk operations that touch its region or its record */
 	struct sy_link session_link; /* reservations of a session, ALLOCATED and RETIRED */
 	struct sy_link timer_link;   /* RETIRED in grace, or QUARANTINED: oldest first */
 	uint64_t timer_ns;
@@ -74,7 +78,21 @@ _Static_assert(sizeof(struct sy_entry) == 52 &&
                offsetof(struct sy_entry, blob_next) == SY_ENTRY_LOOKUP_BYTES,
                "60 bytes an entry with its two buckets");
 
-/* A run of the slab: a hole or a blob's. In address order by links, holes also in a tree. */
+/* Spaces that are given out in runs. A slab without a disk tier is one space; with one its last
+ * part is staging, which puts and reads go through when the rest has no room; the third space is
+ * the disk. Offsets of the first two are in the slab. */
+enum sy_space_id { SY_SPACE_SLAB = 0, SY_SPACE_STAGING, SY_SPACE_DISK, SY_SPACE_COUNT };
+
+struct sy_space {
+	uint64_t start, bytes; /* where it begins, and its size */
+	uint64_t align;        /* of its runs */
+	uint64_t free_bytes;
+	uint32_t hole_root, hole_count; /* tree of holes */
+	uint32_t first;        /* its lowest run */
+	uint32_t region_count;
+};
+
+/* A run of a space: a hole or a blob's. In address order by links, holes also in a tree. */
 struct sy_region {
 	uint32_t free_next; /* free list of the pool */
 	uint32_t prev, next; /* neighbours by address */
@@ -82,7 +100,8 @@ struct sy_region {
 	uint32_t blob;        /* whose it is; 0: a hole */
 	uint8_t height;
 	uint8_t is_hole;
-	uint64_t offset, bytes; /* multiples of 64 */
+	uint8_t space;        /* enum sy_space_id */
+	uint64_t offset, bytes; /* multiples of the space's align */
 };
 
 /* An interned name (field or namespace). */
@@ -111,12 +130,12 @@ struct sy_tables {
 	struct sy_intern fields, namespaces, shapes;
 	uint64_t id_buckets_at, key_buckets_at, row_buckets_at; /* u32 a bucket */
 	uint32_t id_bucket_count, entry_bucket_count; /* key and row buckets are as many */
-	uint32_t hole_root, hole_count; /* tree of holes */
-	uint32_t region_first;  /* lowest address */
+	struct sy_space spaces[SY_SPACE_COUNT];
 	uint32_t row_count;     /* distinct rows with a linked entry */
 	uint64_t next_generation, next_accept_seq;
-	uint64_t bytes[SY_BLOB_STATE_COUNT]; /* sum of nbytes by state; [FREE]: the holes */
+	uint64_t bytes[SY_BLOB_STATE_COUNT]; /* sum of nbytes by state; [FREE]: 0, holes are in spaces */
 	uint64_t rounding_bytes;
+	uint64_t disk_bytes[SY_BLOB_STATE_COUNT]; /* of runs of the disk, by state of their blobs */
 	uint64_t arrows[SY_BLOB_STATE_COUNT][SY_BLOB_STATE_COUNT]; /* moves made, for tests */
 	uint64_t hash_secret;
 };

@@ -3,6 +3,7 @@
 #include "park.h"
 #include "pin.h"
 #include "reserve.h"
+#include "tier.h"
 
 #include <stddef.h>
 
@@ -45,6 +46,7 @@ void sy_timers_run(struct sy_step *step)
 	sy_pin_expire(step->core, step->now_ns, PIN_BUDGET);
 	sy_reserve_expire(step->core, step->now_ns, TIMER_BUDGET);
 	expire_quarantine(step);
+	sy_tier_expire(step);
 	sy_park_expire(step);
 }
 
@@ -75,7 +77,7 @@ static uint64_t blob_due(const struct sy_core *core, const struct sy_chain *chai
 uint64_t sy_core_deadline(const struct sy_core *core)
 {
 	const struct sy_volatile *v = &core->volatiles;
-	uint64_t due_ns = sy_park_deadline(core);
+	uint64_t due_ns = sy_min_u64(sy_park_deadline(core), sy_tier_deadline(core));
 	if (v->remote_sessions.head != 0)
 		due_ns = sy_min_u64(due_ns, lease_end(core, item(core, &v->sessions,
 		                                                 v->remote_sessions.head)));

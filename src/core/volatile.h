@@ -1,5 +1,5 @@
 /* What a restart forgets: sessions with their slots, reservations, pins, parked requests, jobs.
- * Layouts only. Functions are in session.h, reserve.h, pin.h, park.h, job.h. */
+ * Layouts only. Functions are in session.h, reserve.h, pin.h, park.h, job.h, tier.h. */
 #ifndef SY_VOLATILE_H
 #define SY_VOLATILE_H
 
@@ -98,6 +98,9 @@ struct sy_parked {
 	uint32_t passed;     /* smaller ones let through before it; at most 16 */
 	uint8_t op;
 	bool redoing;        /* SY_EFFECT_REDO was said: its message is on its way back */
+	bool ssd;            /* it may wait for the disk */
+	uint32_t copy;       /* of a resolve: the LOADING copy it waits for; 0: room for one */
+	uint64_t grant;      /* of that copy */
 	struct sy_link link; /* first in, first out */
 };
 
@@ -123,6 +126,52 @@ struct sy_field_set {
 	uint64_t words[65536 / 64];
 };
 
+/* In which of the tier's lists a blob stands. */
+enum sy_tier_list {
+	SY_TIER_NONE = 0,
+	SY_TIER_COLD,   /* PUBLISHED, not pinned: the one read longest ago first */
+	SY_TIER_STAGED, /* the same, but in staging: goes to disk first */
+	SY_TIER_WRITES, /* COMMITTING, its write not begun */
+	SY_TIER_READS,  /* LOADING, its read not begun */
+	SY_TIER_IDLE,   /* LOADING, read, not pinned: goes when its time is over */
+	SY_TIER_LISTS,
+};
+
+/* What the tier knows of a blob, under the blob's index. */
+struct sy_tiered {
+	uint8_t list;         /* enum sy_tier_list */
+	uint8_t tries;        /* of a read */
+	bool running;         /* its own disk operation is with the shell */
+	bool ready;           /* LOADING: its bytes are there */
+	uint32_t source;      /* LOADING: the blob it is a copy of; 0: that is gone */
+	uint64_t source_at;   /* where in it */
+	uint32_t reads;       /* of an ON_SSD one: since it was written */
+	struct sy_link link;  /* of the list */
+	struct sy_link copy_link;
+	struct sy_chain copies; /* ON_SSD: its LOADING ones */
+	uint64_t idle_until_ns;
+	uint64_t until_ns;    /* COMMITTING: not published later */
+	/* scratch of one resolve: what it asks of this blob */
+	uint64_t asked;       /* the resolve's number */
+	uint64_t from, to;
+	uint32_t asked_next;
+};
+
+struct sy_tier {
+	struct sy_pool blobs; /* struct sy_tiered; items are never taken or given */
+	struct sy_chain lists[SY_TIER_LISTS];
+	uint32_t writes_running, reads_running;
+	uint64_t demoting_bytes; /* of the slab's own space, on their way out */
+	uint64_t pause_until_ns; /* after a failed write */
+	uint64_t resolves;       /* number of the last resolve that asked */
+	uint32_t asked_head;
+	bool draining;           /* above the high watermark, and not yet below the low one */
+	bool full;               /* no run of the disk was large enough, and none came back since */
+	bool changed;            /* a copy is ready or gone, or room came back: look at parked resolves */
+	uint64_t demotions, promotions, loads, spills, written_bytes, read_bytes;
+	uint64_t write_errors, read_errors, full_count, lost_blobs;
+};
+
 struct sy_volatile {
 	struct sy_pool sessions, pins, pin_refs, parked, jobs;
 	uint64_t number_buckets_at, identity_buckets_at, token_buckets_at;
@@ -136,8 +185,10 @@ struct sy_volatile {
 	struct sy_chain graced_blobs;    /* RETIRED whose session is fenced, by timer_ns */
 	struct sy_chain quarantined_blobs; /* by timer_ns */
 	struct sy_chain parked_requests;
+	struct sy_chain parked_loads; /* resolves that wait for the disk */
 	struct sy_chain dropped_requests; /* no longer parked, SY_EFFECT_DROP not yet said */
 	struct sy_chain running_jobs;
+	struct sy_tier tier;
 	uint32_t reservation_count; /* blobs in all sessions' chains */
 	/* Scratch of one step: fields as a set, and the fields of a resolve in its order. */
 	struct sy_field_set field_set;

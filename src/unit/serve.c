@@ -159,6 +159,12 @@ static void step(struct sy_serve *serve, const struct sy_event *event, uint64_t 
 			SY_FAILPOINT(UNIT_EFFECT_PEER_DONE);
 			serve->io.peer_done(serve->io.context, effect->token);
 			break;
+		case SY_EFFECT_DISK_WRITE:
+		case SY_EFFECT_DISK_READ:
+			SY_ASSERT(serve->io.disk != NULL);
+			sy_disk_job_from(&serve->disk_job, effect, serve->params.incarnation);
+			serve->io.disk(serve->io.context, &serve->disk_job);
+			break;
 		}
 	}
 }
@@ -261,6 +267,15 @@ void sy_serve_state(struct sy_serve *serve, enum sy_unit_state state, uint64_t n
 void sy_serve_stalled(struct sy_serve *serve, uint64_t gap_ns, uint64_t now_ns)
 {
 	const struct sy_event event = {.kind = SY_EVENT_STALLED, .stalled = {.gap_ns = gap_ns}};
+	run(serve, &event, now_ns);
+}
+
+void sy_serve_disk(struct sy_serve *serve, uint32_t blob, uint64_t grant, bool ok, bool full,
+                   uint64_t now_ns)
+{
+	const struct sy_event event = {
+		.kind = SY_EVENT_DISK,
+		.disk = {.blob = blob, .grant = grant, .ok = ok, .full = full}};
 	run(serve, &event, now_ns);
 }
 

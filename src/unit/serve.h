@@ -8,6 +8,7 @@
 
 #include "core.h"
 #include "message.h"
+#include "tier_record.h"
 
 /* What the shell around it does. Called during sy_serve_*; must not call back into it. */
 struct sy_serve_io {
@@ -20,6 +21,9 @@ struct sy_serve_io {
 	void (*fence)(void *context, uint64_t session);
 	/* Nothing of this local connection is left: stop watching its process. */
 	void (*peer_done)(void *context, uint64_t token);
+	/* Run this disk operation, then sy_serve_disk. The job is the caller's again afterwards. NULL
+	 * where there is no disk tier. */
+	void (*disk)(void *context, const struct sy_disk_job *job);
 };
 
 struct sy_serve;
@@ -38,6 +42,9 @@ void sy_serve_peer(struct sy_serve *serve, enum sy_event_kind kind, uint64_t tok
 void sy_serve_fenced(struct sy_serve *serve, uint64_t session, uint64_t now_ns);
 void sy_serve_state(struct sy_serve *serve, enum sy_unit_state state, uint64_t now_ns);
 void sy_serve_stalled(struct sy_serve *serve, uint64_t gap_ns, uint64_t now_ns);
+/* A disk operation came to its end. full: there was no room on the disk. */
+void sy_serve_disk(struct sy_serve *serve, uint32_t blob, uint64_t grant, bool ok, bool full,
+                   uint64_t now_ns);
 void sy_serve_tick(struct sy_serve *serve, uint64_t now_ns);
 
 /* True while work goes on: call sy_serve_continue between messages until it is false. */

@@ -56,6 +56,7 @@ struct sy_serve {
 
 	struct sy_serve_request request;
 	struct sy_effects effects;
+	struct sy_disk_job disk_job; /* the one being handed out */
 	bool again;
 	uint64_t unreadable_count, lost_reply_count;
 };

@@ -90,10 +90,12 @@ static void check_key(struct sim_life *life, uint32_t space, uint32_t row, uint3
 	if (!seen->inlined)
 		bytes = life->slab + resolved->offset[k];
 	if (!described_right(resolved, k, value) ||
-	    (!seen->inlined && resolved->offset[k] != grant->offset + value->offset))
+	    (!seen->inlined &&
+	     resolved->offset[k] != grant->offset + value->offset - grant->at))
 		sim_fail(sim, 3, "u%u describes row %u field %u of put %lu wrongly", life->slot, row,
 		         field, put->number);
-	else if (!check_i1_same(life, grant->offset + value->offset, value->nbytes, generation))
+	else if (!check_i1_same(life, grant->offset + value->offset - grant->at, value->nbytes,
+	                        generation))
 		sim_fail(sim, 1, "u%u answers row %u field %u by a region that was granted anew",
 		         life->slot, row, field);
 	else if (!put->scribbled && !bytes_right(sim, put, value, bytes))
@@ -221,7 +223,7 @@ void check_put_told(struct sim_client *client, struct sim_task *task)
 {
 	const struct sim_put *put = task->put;
 	const struct sim_life *life = sim_life_of(client->sim, task->op.incarnation);
-	bool accepted = life != NULL && put->accepted_life == life->number;
+	bool accepted = life != NULL && put->published_life == life->number;
 	if (put->told == SIM_TOLD_OK && !accepted)
 		sim_fail(client->sim, 3, "c%u was told put %lu is published; it never was",
 		         client->index, put->number);

@@ -80,7 +80,7 @@ static void check_whole(struct sim_client *client, const struct sim_task *task,
 	for (uint32_t row = 0; row < SIM_ROWS_MAX; row++) {
 		for (uint32_t field = 0; field < SIM_FIELDS_MAX; field++) {
 			const struct sim_put *put = life->shadow->keys[client->space][row][field].value;
-			if (put == NULL || put->accepted_order > task->scan_order ||
+			if (put == NULL || put->shown_order > task->scan_order ||
 			    !wanted(&task->op.scan, sim_row(sim, task->slot, row), sim_field(field)))
 				continue;
 			if (task->scanned[row][field] != 1)

@@ -106,7 +106,9 @@ void check_i5_accepted(struct sim_life *life, const struct sim_put *put, uint64_
 	const struct sim_shadow *shadow = life->shadow;
 	const struct sim_request *r = shadow->current;
 	const struct sim_grant *grant = &shadow->grants[generation];
-	if (r == NULL || (r->op != SY_OP_COMMIT && r->put != put))
+	bool inlined = grant->name.session == 0;
+	if (r == NULL || (r->op != SY_OP_COMMIT && r->put != put) ||
+	    (r->op == SY_OP_COMMIT && inlined))
 		return; /* a parked put_inline whose turn came */
 	check_i5_ran(life, r);
 	if (r->op != SY_OP_COMMIT)

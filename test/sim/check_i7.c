@@ -147,10 +147,14 @@ void check_i7_end(struct sim_life *life)
 	uint64_t left = stats.blobs + stats.sessions + stats.pins + stats.parked +
 	                stats.reservations + stats.entries + stats.fields + stats.shapes +
 	                stats.namespaces + core->volatiles.jobs.used + core->volatiles.pin_refs.used;
-	if (left != 0 || stats.bytes.free != stats.capacity_bytes)
+	uint64_t free_bytes = stats.bytes.free + stats.bytes.staging;
+	if (stats.ssd_free != stats.ssd_capacity)
+		sim_fail(life->sim, 7, "u%u at the end: %lu of %lu on disk", life->slot,
+		         stats.ssd_capacity - stats.ssd_free, stats.ssd_capacity);
+	if (left != 0 || free_bytes != stats.capacity_bytes)
 		sim_fail(life->sim, 7, "u%u at the end: free %lu of %lu, blobs %lu entries %lu sessions "
 		         "%lu pins %lu parked %lu reservations %lu fields %lu shapes %lu namespaces %lu",
-		         life->slot, stats.bytes.free, stats.capacity_bytes, stats.blobs, stats.entries,
+		         life->slot, free_bytes, stats.capacity_bytes, stats.blobs, stats.entries,
 		         stats.sessions, stats.pins, stats.parked, stats.reservations, stats.fields,
 		         stats.shapes, stats.namespaces);
 }

@@ -38,6 +38,8 @@ enum sim_event_kind {
 	SIM_STRANGER,
 	SIM_RESUME,        /* a stopped process goes on */
 	SIM_BURY,          /* the exit of a unit reaches the directory */
+	SIM_DISK,          /* a disk operation goes on */
+	SIM_UNIT_DISK,     /* ... and its end reaches the unit */
 };
 
 /* Who it is for is given by index and by number, so that it dies with a life it was meant for. */
@@ -75,6 +77,18 @@ struct sim_peer {
 	bool watched; /* its process is watched */
 };
 
+/* A disk operation under way. */
+struct sim_disk_op {
+	bool used, over;
+	bool fails, full, torn;  /* what will be said of it; torn: it leaves out some and says ok */
+	bool bad, left_out;
+	uint64_t number;
+	uint64_t first, count, done; /* blocks */
+	struct sy_disk_job job;
+};
+
+enum { SIM_DISK_OPS_MAX = 40 };
+
 /* One start of a unit. */
 struct sim_life {
 	struct sim *sim;
@@ -91,6 +105,10 @@ struct sim_life {
 	bool continues;          /* SIM_UNIT_CONTINUE is on its way */
 	struct sim_peer *peers;
 	size_t peer_count;
+	uint8_t *disk, *disk_hurt; /* hurt: a byte a block; what is read there may be anything */
+	struct sim_disk_op disk_ops[SIM_DISK_OPS_MAX];
+	/* The generation whose write or read is being told as failed, and blobs lost so far. */
+	uint64_t disk_failed, disk_read, lost_blobs;
 	struct sim_shadow *shadow;
 };
 
@@ -253,6 +271,14 @@ void sim_unit_free(struct sim_life *life);
 struct sim_life *sim_life_of(struct sim *sim, uint64_t incarnation); /* NULL: none */
 /* What the directory says about an incarnation now. */
 enum sy_directory_says sim_directory(struct sim *sim, uint32_t slot, uint64_t incarnation);
+
+/* sim_disk.c */
+void sim_disk_run(void *context, const struct sy_disk_job *job);
+void sim_disk_event(struct sim *sim, const struct sim_event *event);
+void sim_disk_ended(struct sim_life *life, const struct sim_event *event);
+void sim_disk_hurt(struct sim_life *life, uint64_t from, uint64_t bytes);
+void sim_disk_heal(struct sim_life *life, uint64_t from, uint64_t bytes);
+bool sim_disk_is_hurt(const struct sim_life *life, const struct sy_disk_job *job);
 
 /* sim_arena.c */
 void sim_arena_move(struct sim_life *life);

@@ -49,13 +49,14 @@ static bool same_entries(struct sy_core *core, struct sy_core *copy)
 static const char *derived_fault(struct sy_core *core, struct sy_core *copy)
 {
 	const struct sy_tables *a = &core->tables, *b = &copy->tables;
-	if (memcmp(a->bytes, b->bytes, sizeof a->bytes) != 0 || a->rounding_bytes != b->rounding_bytes)
+	if (memcmp(a->bytes, b->bytes, sizeof a->bytes) != 0 ||
+	    memcmp(a->disk_bytes, b->disk_bytes, sizeof a->disk_bytes) != 0 || a->rounding_bytes != b->rounding_bytes)
 		return "its accounts";
 	if (a->row_count != b->row_count || a->entries.used != b->entries.used ||
 	    a->blobs.used != b->blobs.used)
 		return "its counts of rows, entries and blobs";
-	if (a->hole_count != b->hole_count ||
-	    sy_region_largest_hole(core) != sy_region_largest_hole(copy))
+	if (a->spaces[SY_SPACE_SLAB].hole_count != b->spaces[SY_SPACE_SLAB].hole_count ||
+	    sy_region_largest_hole(core, SY_SPACE_SLAB) != sy_region_largest_hole(copy, SY_SPACE_SLAB))
 		return "its holes";
 	if (a->fields.pool.used != b->fields.pool.used || a->shapes.pool.used != b->shapes.pool.used ||
 	    a->namespaces.pool.used != b->namespaces.pool.used)
@@ -67,11 +68,16 @@ static const char *derived_fault(struct sy_core *core, struct sy_core *copy)
 static const char *restart_fault(struct sy_core *core, struct sy_core *copy)
 {
 	const struct sy_tables *a = &core->tables, *b = &copy->tables;
-	if (a->bytes[SY_BLOB_PUBLISHED] != b->bytes[SY_BLOB_PUBLISHED] ||
-	    b->bytes[SY_BLOB_FREE] + b->bytes[SY_BLOB_PUBLISHED] + b->rounding_bytes !=
-	            core->params.slab_bytes)
+	uint64_t free_bytes = b->spaces[SY_SPACE_SLAB].free_bytes +
+	                      b->spaces[SY_SPACE_STAGING].free_bytes;
+	if (a->bytes[SY_BLOB_PUBLISHED] + a->bytes[SY_BLOB_DEMOTING] != b->bytes[SY_BLOB_PUBLISHED] ||
+	    a->bytes[SY_BLOB_ON_SSD] != b->bytes[SY_BLOB_ON_SSD] ||
+	    a->disk_bytes[SY_BLOB_ON_SSD] != b->disk_bytes[SY_BLOB_ON_SSD] ||
+	    free_bytes + b->bytes[SY_BLOB_PUBLISHED] + b->rounding_bytes != core->params.slab_bytes)
 		return "its accounts";
-	if (a->row_count != b->row_count)
+	/* Rows of puts that wait for their record are not among them. */
+	if (a->bytes[SY_BLOB_COMMITTING] > 0 ? a->row_count < b->row_count
+	                                     : a->row_count != b->row_count)
 		return "its rows";
 	return same_entries(core, copy) ? NULL : "its entries";
 }

@@ -49,6 +49,7 @@ static bool ask_put(struct sim_client *client, struct sim_task *task, bool small
 			task->put->image[sim_draw(sim, 4) == 0 ? 50 : sim_draw(sim, 100)] ^= 0x40;
 	}
 	op->kind = eager ? SY_OP_KIND_PUT_INLINE : SY_OP_KIND_PUT;
+	task->put->ssd = sim->config.params.disk_bytes > 0 && sim_draw(sim, 5) != 0;
 	return true;
 }
 
@@ -60,10 +61,10 @@ static void fill_put(struct sim_task *task)
 	if (op->kind == SY_OP_KIND_PUT) {
 		op->put = (struct sy_alloc_args){
 			.blob_id = put->id, .nbytes = put->asked_bytes,
-			.entry_count = put->value_count + put->miscounted};
+			.entry_count = put->value_count + put->miscounted, .ssd = put->ssd};
 	} else {
 		op->put_inline = (struct sy_put_inline_args){
-			.blob_id = put->id, .blob = {put->image, put->nbytes}};
+			.blob_id = put->id, .blob = {put->image, put->nbytes}, .ssd = put->ssd};
 	}
 }
 

@@ -13,6 +13,12 @@ void check_i1_land(struct sim_life *life, const struct sim_put *put, uint64_t of
 bool check_i1_same(const struct sim_life *life, uint64_t offset, uint64_t bytes,
                    uint64_t generation);
 
+/* The disk: an operation begins; a region was granted; a good record was not found. */
+void check_i1_disk(struct sim_life *life, const struct sim_disk_op *op);
+void check_i1_disk_grant(struct sim_life *life, uint64_t offset, uint64_t nbytes,
+                         uint64_t generation);
+void check_i9_record(struct sim_life *life, const struct sy_disk_job *job);
+
 /* I2: all keys of an accepted put are there; a row is answered from one of its states. */
 void check_i2_accepted(struct sim_life *life, const struct sim_put *put, uint64_t generation);
 /* Keys k and on of a resolve's answer, as the shadow has them. */

@@ -55,7 +55,7 @@ static void draw_rates(struct sy_prng *prng, struct sim_config *config)
 		[SIM_FAULT_ARENA_REBUILD] = 800, [SIM_FAULT_CAPACITY] = 1,
 	};
 	bool calm = sy_prng_chance(prng, 10);
-	for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++) {
+	for (uint32_t i = 0; i < SIM_FAULT_DISK_SLOW; i++) {
 		uint64_t drawn = between(prng, 1, highest[i]);
 		bool absent = sy_prng_chance(prng, 50);
 		bool always = i == SIM_FAULT_CLIENT_START || i == SIM_FAULT_UNIT_START ||
@@ -144,6 +144,30 @@ static void draw_bulk(struct sy_prng *prng, struct sim_config *config)
 	params->park_max_ns = SIM_MS * PICK(prng, 1, 20, 500);
 }
 
+/* A disk a few times the slab's size, or one that is soon full. All of it is drawn after the rest,
+ * which so is the same with and without. */
+static void draw_tier(struct sy_prng *prng, struct sim_config *config)
+{
+	static const uint32_t highest[SIM_FAULT_COUNT] = {
+		[SIM_FAULT_DISK_SLOW] = 500, [SIM_FAULT_DISK_READ] = 2000,
+		[SIM_FAULT_DISK_WRITE] = 2000, [SIM_FAULT_DISK_FULL] = 500,
+		[SIM_FAULT_DISK_TORN] = 800, [SIM_FAULT_DISK_FLIP] = 500,
+		[SIM_FAULT_DISK_LOST] = 100,
+	};
+	struct sy_core_params *params = &config->params;
+	if (sy_prng_chance(prng, 40))
+		return;
+	params->staging_bytes = params->slab_bytes / PICK(prng, 4, 8, 2) / 64 * 64;
+	params->disk_bytes = sy_align_up(params->slab_bytes * PICK(prng, 1, 2, 8, 8), 8192);
+	params->load_whole_bytes = PICK(prng, 0, 1024, 65536, 1048576);
+	config->disk_ns = SIM_US * PICK(prng, 100, 1000, 30000, 300000);
+	for (uint32_t i = SIM_FAULT_DISK_SLOW; i < SIM_FAULT_COUNT; i++) {
+		uint64_t drawn = between(prng, 1, highest[i]);
+		if (sy_prng_chance(prng, 60) && (config->off >> i & 1) == 0)
+			config->rate[i] = (uint32_t)drawn;
+	}
+}
+
 void sim_config_draw(struct sim_config *ret_config, uint64_t seed,
                      const struct sim_wanted *wanted)
 {
@@ -177,6 +201,7 @@ void sim_config_draw(struct sim_config *ret_config, uint64_t seed,
 	draw_mix(prng, &config->mix);
 	if (sy_prng_chance(prng, 15))
 		draw_bulk(prng, config);
+	draw_tier(prng, config);
 	if (wanted->steps != 0)
 		config->steps = wanted->steps;
 }

@@ -52,7 +52,14 @@ enum {
 	X(CANCEL, "operation-cancelled") \
 	X(ARENA_MOVE, "arena-moved") \
 	X(ARENA_REBUILD, "arena-rebuilt") \
-	X(CAPACITY, "small-tables")
+	X(CAPACITY, "small-tables") \
+	X(DISK_SLOW, "disk-slow") \
+	X(DISK_READ, "disk-read-failed") \
+	X(DISK_WRITE, "disk-write-failed") \
+	X(DISK_FULL, "disk-full") \
+	X(DISK_TORN, "disk-write-torn") \
+	X(DISK_FLIP, "disk-bit-flipped") \
+	X(DISK_LOST, "disk-file-lost")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(name, text) SIM_FAULT_##name,
@@ -84,6 +91,7 @@ struct sim_config {
 	uint64_t copy_ns;               /* between two pieces of a copy */
 	uint64_t work_ns;               /* until a unit goes on with the work it has left */
 	uint64_t control_timeout_ns;
+	uint64_t disk_ns;               /* of a disk operation, where there is a disk */
 	uint64_t turn_ns;               /* between two turns of the world */
 	uint32_t remote_percent;        /* clients on other hosts */
 	uint32_t wide_percent;          /* operations on all keys there are */

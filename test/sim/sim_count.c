@@ -13,7 +13,6 @@ struct unreachable {
 static const struct unreachable unreachable[] = {
 	{"busy", "", "no reason"},
 	{"busy", "starting", "said by the daemon before it serves"},
-	{"busy", "loading", "needs the disk tier"},
 	{"busy", "fenced", "said by the daemon when its lease at the directory ends"},
 	{"resource", "", "no resource"},
 	{"why", "", "no reason"},
@@ -73,7 +72,7 @@ static void arrows(struct report *report, const struct sim_counts *counts)
 	for (uint8_t from = 0; from < SY_BLOB_STATE_COUNT; from++) {
 		for (uint8_t to = 0; to < SY_BLOB_STATE_COUNT; to++) {
 			char name[64];
-			if (!sy_blob_arrow_exists(from, to) || sy_blob_arrow_needs_disk(from, to))
+			if (!sy_blob_arrow_exists(from, to))
 				continue;
 			snprintf(name, sizeof name, "%s -> %s", sy_blob_state_name(from),
 			         sy_blob_state_name(to));

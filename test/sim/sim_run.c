@@ -90,6 +90,7 @@ static void dispatch(struct sim *sim, struct sim_event *event)
 	case SIM_UNIT_GREET:
 	case SIM_UNIT_PEER:
 	case SIM_UNIT_FENCED:
+	case SIM_UNIT_DISK:
 		sim_unit_event(sim, event);
 		break;
 	case SIM_LINK_WELCOME:
@@ -116,6 +117,9 @@ static void dispatch(struct sim *sim, struct sim_event *event)
 		break;
 	case SIM_BURY:
 		bury(sim, event);
+		break;
+	case SIM_DISK:
+		sim_disk_event(sim, event);
 		break;
 	}
 }

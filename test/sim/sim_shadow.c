@@ -7,6 +7,7 @@
 #include "sim.h"
 #include "sim_check.h"
 #include "session.h"
+#include "tier_list.h"
 
 struct sim_shadow *sim_shadow_new(const struct sim_life *life)
 {
@@ -215,13 +216,18 @@ static void note_grant(struct sim_life *life, uint32_t index)
 	*grant = (struct sim_grant){.put = sim_put_find(life->sim, &blob->id),
 	                            .offset = blob->offset, .nbytes = blob->nbytes,
 	                            .name = blob->name, .blob = index, .open = true};
+	if (blob->state == SY_BLOB_LOADING)
+		grant->at = sy_tiered_at(sy_serve_core(life->serve), index)->source_at;
+	grant->open = blob->state != SY_BLOB_LOADING;
+	check_i1_disk_grant(life, grant->offset, grant->nbytes, generation);
 	sim_log(life->sim, "u%u grants %lu+%lu generation %lu to put %lu", life->slot, grant->offset,
 	        grant->nbytes, generation, grant->put != NULL ? grant->put->number : 0);
 	check_i1_grant(life, generation);
 	if (blob->name.session != 0)
 		check_i4_granted(life, blob->name, generation);
 	mark_lines(shadow, grant, generation);
-	open_grant(shadow, generation);
+	if (grant->open)
+		open_grant(shadow, generation);
 }
 
 /* Regions granted since the last look. One that was given back in the same step leaves no trace,
@@ -242,6 +248,46 @@ static void note_grants(struct sim_life *life)
 	shadow->grant_count = next;
 }
 
+/* What becomes of a key of a put that is seen from now on, as to releases accepted after it.
+ * False: one that is through has cleared it. */
+static bool outlives(struct sim_life *life, const struct sim_put *put,
+                     const struct sim_value *value, struct sim_release **ret_by)
+{
+	struct sim_release *r = life->shadow->releases; /* the newest first */
+	*ret_by = NULL;
+	for (; r != NULL && r->order > put->accepted_order; r = r->next) {
+		if (r->space != put->space || (r->rows >> value->row & 1) == 0 ||
+		    (r->fields >> value->field & 1) == 0)
+			continue;
+		if (r->acked || sy_serve_core(life->serve)->volatiles.running_jobs.count == 0)
+			return false;
+		*ret_by = r;
+	}
+	return true;
+}
+
+/* A put is seen: at once, or, if it was pending, as far as nothing accepted later is in its way. */
+static void show_put(struct sim_life *life, struct sim_put *put, uint64_t generation)
+{
+	struct sim_shadow *shadow = life->shadow;
+	put->published_life = life->number;
+	put->shown_order = shadow->order;
+	for (uint32_t i = 0; i < put->value_count; i++) {
+		const struct sim_value *value = &put->values[i];
+		struct sim_key *key = &shadow->keys[put->space][value->row][value->field];
+		struct sim_release *by = NULL;
+		if (key->newest_order > put->accepted_order || !outlives(life, put, value, &by))
+			continue;
+		shadow->leaving_count -= key->leaving != NULL;
+		key->newest_order = put->accepted_order;
+		key->value = by == NULL ? put : NULL;
+		key->leaving = by == NULL ? NULL : put;
+		key->by = by;
+		shadow->leaving_count += by != NULL;
+	}
+	check_i2_accepted(life, put, generation);
+}
+
 static void accept_put(struct sim_life *life, uint64_t generation)
 {
 	struct sim *sim = life->sim;
@@ -260,15 +306,71 @@ static void accept_put(struct sim_life *life, uint64_t generation)
 	put->accepted_life = life->number;
 	put->accepted_generation = generation;
 	sim_log(sim, "u%u accepts put %lu (%u keys)", life->slot, put->number, put->value_count);
+	check_i3_accepted(life, put, generation);
+	if (sy_blob_at(sy_serve_core(life->serve), grant->blob)->state == SY_BLOB_COMMITTING) {
+		if (shadow->pending_count == sizeof shadow->pending / sizeof shadow->pending[0])
+			sim_fail(sim, -1, "u%u has too many puts pending for the shadow", life->slot);
+		else
+			shadow->pending[shadow->pending_count++] = generation;
+		return;
+	}
+	show_put(life, put, generation);
+}
+
+/* Puts that waited for their record: seen now, or gone for good. */
+static void note_shown(struct sim_life *life)
+{
+	struct sim_shadow *shadow = life->shadow;
+	struct sy_core *core = sy_serve_core(life->serve);
+	for (size_t i = 0; i < shadow->pending_count;) {
+		uint64_t generation = shadow->pending[i];
+		const struct sim_grant *grant = &shadow->grants[generation];
+		const struct sy_blob *blob = sy_blob_at(core, grant->blob);
+		bool there = blob->state != SY_BLOB_FREE && blob->generation == generation;
+		if (there && blob->state == SY_BLOB_COMMITTING) {
+			i++;
+			continue;
+		}
+		shadow->pending[i] = shadow->pending[--shadow->pending_count];
+		if (!there)
+			continue;
+		const struct sim_request *alloc = sim_shadow_request(shadow, grant->name);
+		if (alloc != NULL && alloc->given_up)
+			sim_fail(life->sim, 4, "u%u published put %lu, which its client had given up",
+			         life->slot, grant->put->number);
+		if (life->disk_failed == generation)
+			sim_fail(life->sim, 3, "u%u published put %lu, whose record could not be written",
+			         life->slot, grant->put->number);
+		check_i8_accepted(life, grant->put);
+		shadow->order++;
+		show_put(life, grant->put, generation);
+	}
+}
+
+/* The disk lost the blob of a read that failed: its keys are gone. */
+static void note_lost(struct sim_life *life)
+{
+	struct sim_shadow *shadow = life->shadow;
+	uint64_t lost = sy_serve_core(life->serve)->volatiles.tier.lost_blobs;
+	if (lost == life->lost_blobs)
+		return;
+	life->lost_blobs = lost;
+	const struct sim_put *put = shadow->grants[life->disk_read].put;
+	if (life->disk_read == 0 || put == NULL) {
+		sim_fail(life->sim, 9, "u%u took a blob for lost that no read failed for", life->slot);
+		return;
+	}
+	sim_log(life->sim, "u%u has lost put %lu", life->slot, put->number);
 	for (uint32_t i = 0; i < put->value_count; i++) {
 		const struct sim_value *value = &put->values[i];
 		struct sim_key *key = &shadow->keys[put->space][value->row][value->field];
-		shadow->leaving_count -= key->leaving != NULL;
-		key->value = put;
-		key->leaving = NULL;
+		if (key->value == put)
+			key->value = NULL;
+		if (key->leaving == put) {
+			key->leaving = NULL;
+			shadow->leaving_count--;
+		}
 	}
-	check_i2_accepted(life, put, generation);
-	check_i3_accepted(life, put, generation);
 }
 
 static void accept_release(struct sim_life *life)
@@ -347,8 +449,10 @@ static void note_accepted(struct sim_life *life)
 
 void sim_shadow_step(struct sim_life *life)
 {
+	note_lost(life);
 	note_grants(life);
 	note_accepted(life);
+	note_shown(life);
 }
 
 static void settle_leaving(struct sim_life *life, const struct sim_release *release)

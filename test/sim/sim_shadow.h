@@ -39,6 +39,7 @@ struct sim_put {
 	uint64_t nbytes, asked_bytes; /* of the blob; of the region asked for, which may be larger */
 	struct sim_value *values;
 	uint32_t value_count;
+	bool ssd;         /* it may wait for the disk */
 	bool scribbled;   /* its client spoilt its bytes, or what it said of them */
 	bool miscounted;  /* allocated for one entry more than come */
 	enum sim_told told;
@@ -49,6 +50,8 @@ struct sim_put {
 	/* what became of it */
 	uint32_t accepted_count; /* by accepted_life */
 	uint64_t accepted_order, accepted_life, accepted_generation;
+	uint64_t published_life;       /* it was seen there */
+	uint64_t shown_order;          /* and when: its own place, or, if it was pending, a later one */
 };
 
 struct sim_puts {
@@ -61,6 +64,7 @@ struct sim_grant {
 	struct sim_put *put; /* NULL: of nobody known */
 	struct sy_request_id name; /* of its alloc; all zero: of a put_inline */
 	uint64_t offset, nbytes;
+	uint64_t at;         /* of a copy: where in the blob it begins */
 	uint32_t blob;
 	bool open;           /* not accepted and not gone */
 };
@@ -70,6 +74,7 @@ struct sim_key {
 	struct sim_put *leaving;     /* being cleared: there or gone */
 	struct sim_release *by;      /* by whom */
 	uint64_t acked_order;        /* newest release that was acknowledged */
+	uint64_t newest_order;       /* of the newest put that was ever seen here */
 };
 
 struct sim_release {
@@ -130,6 +135,8 @@ struct sim_shadow {
 	uint64_t grant_count, grant_capacity;
 	uint64_t *open;            /* generations of grants that are open */
 	size_t open_count, open_capacity;
+	uint64_t pending[64];      /* generations of puts accepted and not yet seen */
+	size_t pending_count;
 	struct sim_key keys[SIM_SPACES][SIM_ROWS_MAX][SIM_FIELDS_MAX];
 	uint32_t leaving_count;
 	uint64_t order;            /* accepted commits and releases so far */

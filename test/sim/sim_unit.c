@@ -71,8 +71,11 @@ void sim_unit_start(struct sim *sim, uint32_t slot)
 	life->arena = aligned_alloc(64, sy_align_up(life->arena_bytes, 64));
 	life->slab = malloc(params.slab_bytes);
 	struct sy_serve_io io = {.context = life, .send = send_reply, .token_lives = token_lives,
-	                         .fence = fence, .peer_done = peer_done};
-	if (life->arena == NULL || life->slab == NULL)
+	                         .fence = fence, .peer_done = peer_done, .disk = sim_disk_run};
+	life->disk = calloc(1, params.disk_bytes + 1);
+	life->disk_hurt = calloc(1, params.disk_bytes / SY_RECORD_BLOCK_BYTES + 1);
+	if (life->arena == NULL || life->slab == NULL || life->disk == NULL ||
+	    life->disk_hurt == NULL)
 		abort();
 	memset(life->arena, 0, life->arena_bytes);
 	memset(life->slab, 0xa5, params.slab_bytes);
@@ -98,6 +101,8 @@ void sim_unit_free(struct sim_life *life)
 	sim_events_free(&life->inbox);
 	free(life->arena);
 	free(life->slab);
+	free(life->disk);
+	free(life->disk_hurt);
 	free(life->peers);
 	free(life);
 }
@@ -216,6 +221,9 @@ static void run(struct sim_life *life, const struct sim_event *event)
 	case SIM_UNIT_FENCED:
 		sim_copy_fence(sim, life, event->number);
 		sy_serve_fenced(life->serve, event->number, now_ns);
+		break;
+	case SIM_UNIT_DISK:
+		sim_disk_ended(life, event);
 		break;
 	default:
 		break;

@@ -129,7 +129,7 @@ static inline uint32_t draft_commit(struct sy_core *core, const struct draft *dr
 	memcpy(blob_id.bytes, &id, sizeof id);
 	if (sy_entry_room(core, &draft->index, &need, &left) != SY_RESOURCE_NONE)
 		return 0;
-	uint32_t blob = sy_blob_alloc(core, ns, blob_id, draft->index.blob_bytes,
+	uint32_t blob = sy_blob_alloc(core, ns, blob_id, SY_SPACE_SLAB, draft->index.blob_bytes,
 	                              draft->index.entry_count, &lack);
 	if (blob == 0)
 		return 0;

@@ -254,6 +254,10 @@ static inline void step_and_look(struct world *w, const struct sy_event *event, 
 		case SY_EFFECT_DROP:
 			forget_kept(w, effect->message);
 			break;
+		case SY_EFFECT_DISK_WRITE:
+		case SY_EFFECT_DISK_READ:
+			fail_msg("a unit without a tier asked for the disk");
+			break;
 		case SY_EFFECT_FENCE:
 			assert_true(w->fence_count < COUNT_OF(w->fences));
 			w->fences[w->fence_count++] = effect->session;

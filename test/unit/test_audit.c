@@ -99,13 +99,13 @@ static void damage_sums(struct sy_core *core)
 {
 	struct sy_tables *tables = &core->tables;
 	const struct spot spots[] = {
-		SPOT(tables->row_count), SPOT(tables->hole_count), SPOT(tables->rounding_bytes),
-		SPOT(tables->bytes[SY_BLOB_FREE]), SPOT(tables->bytes[SY_BLOB_PUBLISHED]),
+		SPOT(tables->row_count), SPOT(tables->spaces[SY_SPACE_SLAB].hole_count), SPOT(tables->rounding_bytes),
+		SPOT(tables->spaces[SY_SPACE_SLAB].free_bytes), SPOT(tables->bytes[SY_BLOB_PUBLISHED]),
 		SPOT(tables->bytes[SY_BLOB_ON_SSD]), SPOT(tables->bytes[SY_BLOB_QUARANTINED]),
 		SPOT(tables->blobs.used), SPOT(tables->entries.used), SPOT(tables->regions.used),
 		SPOT(tables->fields.pool.used), SPOT(tables->shapes.pool.used),
 		SPOT(tables->blobs.free_head), SPOT(tables->entries.free_head),
-		SPOT(tables->hole_root), SPOT(tables->region_first),
+		SPOT(tables->spaces[SY_SPACE_SLAB].hole_root), SPOT(tables->spaces[SY_SPACE_SLAB].first),
 	};
 	for (size_t i = 0; i < COUNT_OF(spots); i++)
 		damage(core, spots[i]);
@@ -135,7 +135,7 @@ static void test_damage_seen(void **state)
 			&& world.core->tables.entries.free_head != 0;
 	}
 	assert_true(ready);
-	sy_blob_alloc(world.core, 1, (sy_blob_id){{ 0xff }}, 100, 1, &lack);
+	sy_blob_alloc(world.core, 1, (sy_blob_id){{ 0xff }}, SY_SPACE_SLAB, 100, 1, &lack);
 	tables_check(world.core);
 	damage_blob(world.core, SY_BLOB_PUBLISHED);
 	damage_blob(world.core, SY_BLOB_COMMITTING);

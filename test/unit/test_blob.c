@@ -61,9 +61,10 @@ static void test_arrows(void **state)
 {
 	(void)state;
 	static const char *const drawn[SY_BLOB_STATE_COUNT] = {
-		[SY_BLOB_FREE] = "1", [SY_BLOB_ALLOCATED] = "0237", [SY_BLOB_COMMITTING] = "05",
+		[SY_BLOB_FREE] = "19", [SY_BLOB_ALLOCATED] = "0237", [SY_BLOB_COMMITTING] = "05",
 		[SY_BLOB_PUBLISHED] = "46", [SY_BLOB_DEMOTING] = "356", [SY_BLOB_ON_SSD] = "36",
 		[SY_BLOB_RELEASED] = "08", [SY_BLOB_RETIRED] = "0", [SY_BLOB_QUARANTINED] = "0",
+		[SY_BLOB_LOADING] = "6",
 	};
 	for (uint8_t from = 0; from < SY_BLOB_STATE_COUNT; from++) {
 		for (uint8_t to = 0; to < SY_BLOB_STATE_COUNT; to++) {
@@ -71,7 +72,8 @@ static void test_arrows(void **state)
 			assert_int_equal(sy_blob_arrow_exists(from, to), arrow);
 			bool disk = arrow && (from == SY_BLOB_COMMITTING || from == SY_BLOB_DEMOTING
 				|| from == SY_BLOB_ON_SSD || to == SY_BLOB_COMMITTING
-				|| to == SY_BLOB_DEMOTING || to == SY_BLOB_ON_SSD);
+				|| to == SY_BLOB_DEMOTING || to == SY_BLOB_ON_SSD
+				|| from == SY_BLOB_LOADING || to == SY_BLOB_LOADING);
 			assert_int_equal(sy_blob_arrow_needs_disk(from, to), disk);
 		}
 	}
@@ -93,7 +95,7 @@ static void test_moves_refused(void **state)
 #endif
 	struct sy_core *core = open_one(16, 4096);
 	enum sy_resource lack;
-	uint32_t blob = sy_blob_alloc(core, 1, id_of(1), 100, 1, &lack);
+	uint32_t blob = sy_blob_alloc(core, 1, id_of(1), SY_SPACE_SLAB, 100, 1, &lack);
 	const enum sy_blob_state path[] = { SY_BLOB_ALLOCATED, SY_BLOB_RETIRED };
 	for (size_t i = 0; i < COUNT_OF(path); i++) {
 		if (i > 0)
@@ -118,7 +120,7 @@ static void check_bytes(struct sy_core *core, enum sy_blob_state state, uint64_t
 	bool in_slab = sy_blob_state_has_region((uint8_t)state);
 	uint64_t taken = in_slab ? sy_align_up(nbytes, 64) : 0;
 	assert_int_equal(core->tables.rounding_bytes, in_slab ? taken - nbytes : 0);
-	assert_int_equal(sy_region_free_bytes(core), core->params.slab_bytes - taken);
+	assert_int_equal(sy_region_free_bytes(core, SY_SPACE_SLAB), core->params.slab_bytes - taken);
 }
 
 /* One blob on every path there is; its bytes stand in the account of its state alone. */
@@ -127,7 +129,7 @@ static void test_accounts(void **state)
 	(void)state;
 	struct sy_core *core = open_one(16, 4096);
 	enum sy_resource lack;
-	uint32_t blob = sy_blob_alloc(core, 1, id_of(1), 100, 1, &lack);
+	uint32_t blob = sy_blob_alloc(core, 1, id_of(1), SY_SPACE_SLAB, 100, 1, &lack);
 	check_bytes(core, SY_BLOB_ALLOCATED, 100);
 	sy_blob_move(core, blob, SY_BLOB_RETIRED);
 	check_bytes(core, SY_BLOB_RETIRED, 100);
@@ -217,9 +219,9 @@ static void test_ids(void **state)
 	struct sy_core *core = open_one(16, 4096);
 	enum sy_resource lack;
 	core->tables.id_bucket_count = 1;
-	uint32_t one = sy_blob_alloc(core, 1, id_of(1), 64, 1, &lack);
-	uint32_t two = sy_blob_alloc(core, 2, id_of(1), 64, 1, &lack);
-	uint32_t three = sy_blob_alloc(core, 1, id_of(3), 64, 1, &lack);
+	uint32_t one = sy_blob_alloc(core, 1, id_of(1), SY_SPACE_SLAB, 64, 1, &lack);
+	uint32_t two = sy_blob_alloc(core, 2, id_of(1), SY_SPACE_SLAB, 64, 1, &lack);
+	uint32_t three = sy_blob_alloc(core, 1, id_of(3), SY_SPACE_SLAB, 64, 1, &lack);
 	assert_int_equal(sy_blob_find(core, 1, id_of(1)), one);
 	assert_int_equal(sy_blob_find(core, 2, id_of(1)), two);
 	assert_int_equal(sy_blob_find(core, 1, id_of(3)), three);
@@ -229,7 +231,7 @@ static void test_ids(void **state)
 	sy_blob_move(core, one, SY_BLOB_RETIRED);
 	assert_int_equal(sy_blob_find(core, 1, id_of(1)), 0);
 	tables_check(core);
-	uint32_t again = sy_blob_alloc(core, 1, id_of(1), 64, 1, &lack);
+	uint32_t again = sy_blob_alloc(core, 1, id_of(1), SY_SPACE_SLAB, 64, 1, &lack);
 	assert_int_equal(sy_blob_find(core, 1, id_of(1)), again);
 	assert_int_equal(sy_blob_at(core, again)->generation, 4);
 	sy_blob_move(core, one, SY_BLOB_FREE);
@@ -244,23 +246,23 @@ static void test_exhaustion(void **state)
 	struct sy_core *core = open_one(4, 64 * 8);
 	enum sy_resource lack = SY_RESOURCE_NONE;
 	uint32_t blobs[4];
-	assert_int_equal(sy_blob_alloc(core, 1, id_of(9), 64 * 8 + 1, 1, &lack), 0);
+	assert_int_equal(sy_blob_alloc(core, 1, id_of(9), SY_SPACE_SLAB, 64 * 8 + 1, 1, &lack), 0);
 	assert_int_equal(lack, SY_RESOURCE_BYTES);
-	assert_int_equal(sy_blob_alloc(core, 1, id_of(9), SY_BLOB_MAX_BYTES, 1, &lack), 0);
+	assert_int_equal(sy_blob_alloc(core, 1, id_of(9), SY_SPACE_SLAB, SY_BLOB_MAX_BYTES, 1, &lack), 0);
 	assert_int_equal(lack, SY_RESOURCE_BYTES);
 	for (uint64_t i = 0; i < 4; i++)
-		blobs[i] = sy_blob_alloc(core, 1, id_of(i), 64, 1, &lack);
+		blobs[i] = sy_blob_alloc(core, 1, id_of(i), SY_SPACE_SLAB, 64, 1, &lack);
 	lack = SY_RESOURCE_NONE;
-	assert_int_equal(sy_blob_alloc(core, 1, id_of(9), 64, 1, &lack), 0);
+	assert_int_equal(sy_blob_alloc(core, 1, id_of(9), SY_SPACE_SLAB, 64, 1, &lack), 0);
 	assert_int_equal(lack, SY_RESOURCE_BLOBS);
 	tables_check(core);
 	/* 64 * 6 bytes free, the longest run 64 * 4: what does not fit is short of bytes. */
 	sy_blob_move(core, blobs[0], SY_BLOB_FREE);
 	sy_blob_move(core, blobs[2], SY_BLOB_FREE);
-	assert_int_equal(sy_region_free_bytes(core), 64 * 6);
-	assert_int_equal(sy_blob_alloc(core, 1, id_of(9), 64 * 4 + 1, 1, &lack), 0);
+	assert_int_equal(sy_region_free_bytes(core, SY_SPACE_SLAB), 64 * 6);
+	assert_int_equal(sy_blob_alloc(core, 1, id_of(9), SY_SPACE_SLAB, 64 * 4 + 1, 1, &lack), 0);
 	assert_int_equal(lack, SY_RESOURCE_BYTES);
-	assert_int_not_equal(sy_blob_alloc(core, 1, id_of(9), 64 * 3 + 1, 1, &lack), 0);
+	assert_int_not_equal(sy_blob_alloc(core, 1, id_of(9), SY_SPACE_SLAB, 64 * 3 + 1, 1, &lack), 0);
 	tables_check(core);
 	tables_close(core);
 }

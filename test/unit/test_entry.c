@@ -132,7 +132,7 @@ static void test_wide_rows(void **state)
 		assert_int_equal(core->tables.row_count, ROWS - 1 - row);
 	}
 	assert_int_equal(core->tables.blobs.used, 0);
-	assert_int_equal(sy_region_free_bytes(core), params.slab_bytes);
+	assert_int_equal(sy_region_free_bytes(core, SY_SPACE_SLAB), params.slab_bytes);
 	tables_check(core);
 	tables_close(core);
 }

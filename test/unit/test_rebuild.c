@@ -19,7 +19,7 @@ static void hold_step(struct world *world)
 		sy_blob_id id = {{0}};
 		sy_store_u64(id.bytes, ++world->next_id); /* the model's numbers: no two alike */
 		if (world_extra(core) < HELD_MAX)
-			sy_blob_alloc(core, 1, id, 100, 1, &lack);
+			sy_blob_alloc(core, 1, id, SY_SPACE_SLAB, 100, 1, &lack);
 		return;
 	}
 	struct sy_blob *blob = sy_blob_at(core, i);
@@ -70,8 +70,8 @@ static void check_keep(struct world *world)
 	check_blobs_same(core, before);
 	assert_memory_equal(core->tables.bytes, before->tables.bytes, sizeof core->tables.bytes);
 	assert_int_equal(core->tables.rounding_bytes, before->tables.rounding_bytes);
-	assert_int_equal(core->tables.hole_count, before->tables.hole_count);
-	assert_int_equal(sy_region_largest_hole(core), sy_region_largest_hole(before));
+	assert_int_equal(core->tables.spaces[SY_SPACE_SLAB].hole_count, before->tables.spaces[SY_SPACE_SLAB].hole_count);
+	assert_int_equal(sy_region_largest_hole(core, SY_SPACE_SLAB), sy_region_largest_hole(before, SY_SPACE_SLAB));
 	assert_int_equal(core->tables.next_generation, before->tables.next_generation);
 	assert_int_equal(core->tables.next_accept_seq, before->tables.next_accept_seq);
 	assert_memory_equal(&core->volatiles, &before->volatiles, sizeof core->volatiles);

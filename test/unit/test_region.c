@@ -64,19 +64,19 @@ static struct sy_region *region_at(struct sy_core *core, uint32_t index)
 static void check_same(struct sy_core *core, const struct model *model)
 {
 	struct holes holes = model_holes(model, 1);
-	assert_int_equal(sy_region_free_bytes(core), holes.free_bytes);
-	assert_int_equal(sy_region_largest_hole(core), holes.largest);
-	assert_int_equal(sy_region_hole_count(core), holes.count);
+	assert_int_equal(sy_region_free_bytes(core, SY_SPACE_SLAB), holes.free_bytes);
+	assert_int_equal(sy_region_largest_hole(core, SY_SPACE_SLAB), holes.largest);
+	assert_int_equal(sy_region_hole_count(core, SY_SPACE_SLAB), holes.count);
 }
 
 static void step_take(struct sy_core *core, struct model *model, uint64_t bytes)
 {
 	uint64_t need = sy_align_up(bytes, 64);
 	struct holes holes = model_holes(model, need);
-	uint32_t region = sy_region_take(core, bytes);
+	uint32_t region = sy_region_take(core, SY_SPACE_SLAB, bytes);
 	assert_int_equal(region != 0, holes.found);
 	if (region == 0) {
-		assert_true(sy_region_largest_hole(core) < need);
+		assert_true(sy_region_largest_hole(core, SY_SPACE_SLAB) < need);
 		return;
 	}
 	assert_int_equal(region_at(core, region)->offset, holes.best_offset);
@@ -127,7 +127,7 @@ static void random_walk(uint64_t seed, uint32_t max_entries, uint64_t slab_bytes
 	}
 	while (model.count > 0)
 		sy_region_give(core, model_drop(&model, model.count - 1).region);
-	assert_int_equal(sy_region_largest_hole(core), slab_bytes);
+	assert_int_equal(sy_region_largest_hole(core, SY_SPACE_SLAB), slab_bytes);
 	assert_int_equal(core->tables.regions.used, 1);
 	sy_region_validate(core);
 	free(model.runs);
@@ -152,14 +152,14 @@ static void test_all_descriptors(void **state)
 	struct sy_core_params params = tables_params(COUNT, 64 * (2 * COUNT + 1));
 	struct sy_core *core = tables_open(&params);
 	for (uint64_t i = 0; i < COUNT; i++)
-		assert_int_not_equal(sy_region_carve(core, 64 + 128 * i, 1), 0);
-	assert_int_equal(sy_region_hole_count(core), COUNT + 1);
+		assert_int_not_equal(sy_region_carve(core, SY_SPACE_SLAB, 64 + 128 * i, 1), 0);
+	assert_int_equal(sy_region_hole_count(core, SY_SPACE_SLAB), COUNT + 1);
 	assert_int_equal(core->tables.regions.used, core->tables.regions.capacity);
 	sy_region_validate(core);
-	assert_int_equal(sy_region_free_bytes(core), 64 * (COUNT + 1));
-	assert_int_equal(sy_region_largest_hole(core), 64);
-	assert_int_equal(sy_region_take(core, 65), 0);
-	assert_int_not_equal(sy_region_take(core, 64), 0);
+	assert_int_equal(sy_region_free_bytes(core, SY_SPACE_SLAB), 64 * (COUNT + 1));
+	assert_int_equal(sy_region_largest_hole(core, SY_SPACE_SLAB), 64);
+	assert_int_equal(sy_region_take(core, SY_SPACE_SLAB, 65), 0);
+	assert_int_not_equal(sy_region_take(core, SY_SPACE_SLAB, 64), 0);
 	sy_region_validate(core);
 	tables_close(core);
 }
@@ -170,14 +170,14 @@ static void test_no_descriptor(void **state)
 	(void)state;
 	struct sy_core_params params = tables_params(1, 64 * 16);
 	struct sy_core *core = tables_open(&params);
-	assert_int_not_equal(sy_region_take(core, 64), 0);
-	assert_int_not_equal(sy_region_take(core, 64), 0);
-	assert_int_equal(sy_region_take(core, 64), 0);
-	assert_int_equal(sy_region_carve(core, 64 * 4, 64), 0);
+	assert_int_not_equal(sy_region_take(core, SY_SPACE_SLAB, 64), 0);
+	assert_int_not_equal(sy_region_take(core, SY_SPACE_SLAB, 64), 0);
+	assert_int_equal(sy_region_take(core, SY_SPACE_SLAB, 64), 0);
+	assert_int_equal(sy_region_carve(core, SY_SPACE_SLAB, 64 * 4, 64), 0);
 	sy_region_validate(core);
-	assert_int_not_equal(sy_region_take(core, 64 * 14), 0);
-	assert_int_equal(sy_region_hole_count(core), 0);
-	assert_int_equal(sy_region_largest_hole(core), 0);
+	assert_int_not_equal(sy_region_take(core, SY_SPACE_SLAB, 64 * 14), 0);
+	assert_int_equal(sy_region_hole_count(core, SY_SPACE_SLAB), 0);
+	assert_int_equal(sy_region_largest_hole(core, SY_SPACE_SLAB), 0);
 	sy_region_validate(core);
 	tables_close(core);
 }
@@ -187,22 +187,22 @@ static void test_carve(void **state)
 	(void)state;
 	struct sy_core_params params = tables_params(16, 64 * 16);
 	struct sy_core *core = tables_open(&params);
-	uint32_t middle = sy_region_carve(core, 64 * 4, 100);
+	uint32_t middle = sy_region_carve(core, SY_SPACE_SLAB, 64 * 4, 100);
 	assert_int_not_equal(middle, 0);
 	assert_int_equal(region_at(core, middle)->bytes, 128);
-	assert_int_equal(sy_region_carve(core, 64 * 5, 64), 0);  /* taken */
-	assert_int_equal(sy_region_carve(core, 64 * 3, 65), 0);  /* runs into it */
-	assert_int_equal(sy_region_carve(core, 64 * 15, 65), 0); /* past the end */
-	assert_int_equal(sy_region_carve(core, 64 * 16, 1), 0);
-	assert_int_equal(sy_region_carve(core, 32, 1), 0);
-	assert_int_equal(sy_region_carve(core, 0, UINT64_MAX), 0);
-	assert_int_not_equal(sy_region_carve(core, 64 * 3, 64), 0);
-	assert_int_not_equal(sy_region_carve(core, 0, 64 * 3), 0);
-	assert_int_not_equal(sy_region_carve(core, 64 * 6, 64 * 10), 0);
-	assert_int_equal(sy_region_hole_count(core), 0);
+	assert_int_equal(sy_region_carve(core, SY_SPACE_SLAB, 64 * 5, 64), 0);  /* taken */
+	assert_int_equal(sy_region_carve(core, SY_SPACE_SLAB, 64 * 3, 65), 0);  /* runs into it */
+	assert_int_equal(sy_region_carve(core, SY_SPACE_SLAB, 64 * 15, 65), 0); /* past the end */
+	assert_int_equal(sy_region_carve(core, SY_SPACE_SLAB, 64 * 16, 1), 0);
+	assert_int_equal(sy_region_carve(core, SY_SPACE_SLAB, 32, 1), 0);
+	assert_int_equal(sy_region_carve(core, SY_SPACE_SLAB, 0, UINT64_MAX), 0);
+	assert_int_not_equal(sy_region_carve(core, SY_SPACE_SLAB, 64 * 3, 64), 0);
+	assert_int_not_equal(sy_region_carve(core, SY_SPACE_SLAB, 0, 64 * 3), 0);
+	assert_int_not_equal(sy_region_carve(core, SY_SPACE_SLAB, 64 * 6, 64 * 10), 0);
+	assert_int_equal(sy_region_hole_count(core, SY_SPACE_SLAB), 0);
 	sy_region_validate(core);
 	sy_region_give(core, middle);
-	assert_int_equal(sy_region_largest_hole(core), 128);
+	assert_int_equal(sy_region_largest_hole(core, SY_SPACE_SLAB), 128);
 	sy_region_validate(core);
 	tables_close(core);
 }
@@ -212,9 +212,9 @@ static void test_extreme_sizes(void **state)
 	(void)state;
 	struct sy_core_params params = tables_params(4, 640);
 	struct sy_core *core = tables_open(&params);
-	assert_int_equal(sy_region_take(core, UINT64_MAX), 0);
-	assert_int_equal(sy_region_take(core, 641), 0);
-	uint32_t all = sy_region_take(core, 577);
+	assert_int_equal(sy_region_take(core, SY_SPACE_SLAB, UINT64_MAX), 0);
+	assert_int_equal(sy_region_take(core, SY_SPACE_SLAB, 641), 0);
+	uint32_t all = sy_region_take(core, SY_SPACE_SLAB, 577);
 	assert_int_not_equal(all, 0);
 	assert_int_equal(region_at(core, all)->bytes, 640);
 	sy_region_give(core, all);
@@ -229,17 +229,17 @@ static void test_fault_seen(void **state)
 	struct sy_core_params params = tables_params(16, 64 * 64);
 	struct sy_core *core = tables_open(&params);
 	for (uint64_t i = 0; i < 8; i++)
-		assert_int_not_equal(sy_region_carve(core, 64 * (63 - 4 * i), 64), 0);
+		assert_int_not_equal(sy_region_carve(core, SY_SPACE_SLAB, 64 * (63 - 4 * i), 64), 0);
 	assert_null(sy_region_fault(core));
-	struct sy_region *root = region_at(core, core->tables.hole_root);
-	uint64_t *words[] = { &root->bytes, &root->offset, &core->tables.bytes[SY_BLOB_FREE] };
+	struct sy_region *root = region_at(core, core->tables.spaces[SY_SPACE_SLAB].hole_root);
+	uint64_t *words[] = { &root->bytes, &root->offset, &core->tables.spaces[SY_SPACE_SLAB].free_bytes };
 	for (size_t i = 0; i < COUNT_OF(words); i++) {
 		*words[i] += 64;
 		assert_non_null(sy_region_fault(core));
 		*words[i] -= 64;
 	}
 	uint32_t *links[] = { &root->prev, &root->next, &root->left, &root->right,
-	                      &core->tables.hole_count, &core->tables.region_first };
+	                      &core->tables.spaces[SY_SPACE_SLAB].hole_count, &core->tables.spaces[SY_SPACE_SLAB].first };
 	for (size_t i = 0; i < COUNT_OF(links); i++) {
 		uint32_t kept = *links[i];
 		*links[i] = kept + 1;

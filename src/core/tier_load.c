@@ -1,0 +1,216 @@
+/* Loads: what resolves ask for of blobs that are on disk. */
+#include "tier.h"
+
+#include "entry.h"
+#include "guard.h"
+#include "region.h"
+
+#include <stddef.h>
+
+static const uint32_t copy_link_at = offsetof(struct sy_tiered, copy_link);
+enum { LOOKS = 64, TRIES = 2 };
+/* How long a copy waits for somebody to come for it, after Busy(loading) at the latest. */
+static const uint64_t idle_ns = 5000000000u;
+
+void sy_load_begin(struct sy_core *core)
+{
+	core->volatiles.tier.resolves++;
+	core->volatiles.tier.asked_head = 0;
+}
+
+static void ask(struct sy_core *core, uint32_t blob, uint64_t from, uint64_t to)
+{
+	struct sy_tier *tier = &core->volatiles.tier;
+	struct sy_tiered *t = sy_tiered_at(core, blob);
+	if (t->asked != tier->resolves) {
+		t->asked = tier->resolves;
+		t->from = from;
+		t->to = to;
+		t->asked_next = tier->asked_head;
+		tier->asked_head = blob;
+	}
+	t->from = sy_min_u64(t->from, from);
+	t->to = sy_max_u64(t->to, to);
+}
+
+static bool covers(struct sy_core *core, uint32_t copy, uint64_t from, uint64_t to)
+{
+	const struct sy_tiered *t = sy_tiered_at(core, copy);
+	return t->source_at <= from && to <= t->source_at + sy_blob_at(core, copy)->nbytes;
+}
+
+/* Copies of one blob are few: sy_load_start sees to that. */
+static uint32_t find_copy(struct sy_core *core, uint32_t blob, uint64_t from, uint64_t to,
+                          bool ready)
+{
+	uint32_t at = sy_tiered_at(core, blob)->copies.head;
+	for (; at != 0; at = sy_tiered_at(core, at)->copy_link.next) {
+		if (sy_tiered_at(core, at)->ready == ready && covers(core, at, from, to))
+			return at;
+	}
+	return 0;
+}
+
+uint32_t sy_load_find(struct sy_core *core, uint32_t blob, uint64_t from, uint64_t to)
+{
+	uint32_t copy = find_copy(core, blob, from, to, true);
+	if (copy != 0)
+		sy_tiered_at(core, copy)->asked = core->volatiles.tier.resolves;
+	else
+		ask(core, blob, from, to);
+	return copy;
+}
+
+bool sy_load_evict(struct sy_core *core, uint64_t spare, uint64_t now_ns)
+{
+	const struct sy_chain *idle = &core->volatiles.tier.lists[SY_TIER_IDLE];
+	uint32_t at = idle->head;
+	for (uint32_t i = 0; i < LOOKS && at != 0; i++) {
+		if (spare == 0 || sy_tiered_at(core, at)->asked != spare) {
+			sy_tier_drop_copy(core, at, now_ns);
+			return true;
+		}
+		at = sy_tiered_at(core, at)->link.next;
+	}
+	return false;
+}
+
+/* What one read takes: what was asked for, or the whole blob where that is small, or has been
+ * read piecemeal by many. */
+static void widen(struct sy_core *core, uint32_t blob, uint64_t *from, uint64_t *to)
+{
+	const struct sy_blob *b = sy_blob_at(core, blob);
+	const struct sy_tiered *t = sy_tiered_at(core, blob);
+	*from = t->from / SY_ENTRY_ALIGN_BYTES * SY_ENTRY_ALIGN_BYTES;
+	*to = sy_min_u64(sy_align_up(t->to, SY_ENTRY_ALIGN_BYTES), b->nbytes);
+	if (b->nbytes <= core->params.load_whole_bytes || t->copies.count >= SY_TIER_COPIES_MAX) {
+		*from = 0;
+		*to = b->nbytes;
+	}
+}
+
+static uint32_t place(struct sy_core *core, uint32_t blob, uint64_t nbytes)
+{
+	uint32_t copy = sy_blob_copy(core, blob, SY_SPACE_SLAB, nbytes);
+	return copy != 0 ? copy : sy_blob_copy(core, blob, SY_SPACE_STAGING, nbytes);
+}
+
+/* Begins the read of a range. 0: there is no room for it. */
+static uint32_t begin(struct sy_core *core, uint32_t blob, uint64_t from, uint64_t to, bool first,
+                      uint64_t now_ns)
+{
+	struct sy_tier *tier = &core->volatiles.tier;
+	uint32_t copy = place(core, blob, to - from);
+	for (uint32_t i = 0; i < LOOKS && copy == 0 && first; i++) {
+		if (!sy_load_evict(core, tier->resolves, now_ns))
+			break;
+		copy = place(core, blob, to - from);
+	}
+	if (copy == 0)
+		return 0;
+	struct sy_tiered *t = sy_tiered_at(core, copy);
+	t->source = blob;
+	t->source_at = from;
+	sy_chain_append(core, &tier->blobs, copy_link_at, &sy_tiered_at(core, blob)->copies, copy);
+	sy_tiered_at(core, blob)->reads++;
+	sy_tier_move(core, copy, SY_TIER_READS);
+	return copy;
+}
+
+enum sy_load_start sy_load_start(struct sy_core *core, uint64_t now_ns, bool first,
+                                 uint32_t *ret_copy, uint64_t *ret_need)
+{
+	struct sy_tier *tier = &core->volatiles.tier;
+	uint32_t wait = 0;
+	uint64_t need = 0, total = 0;
+	for (uint32_t blob = tier->asked_head; blob != 0; blob = sy_tiered_at(core, blob)->asked_next) {
+		uint64_t from, to;
+		widen(core, blob, &from, &to);
+		total += to - from;
+		uint32_t copy = find_copy(core, blob, from, to, false);
+		if (copy == 0 && tier->lists[SY_TIER_READS].count >= SY_TIER_QUEUED_MAX)
+			return SY_LOAD_TOO_MANY;
+		if (copy == 0)
+			copy = begin(core, blob, from, to, first, now_ns);
+		if (copy == 0)
+			need = sy_max_u64(need, to - from);
+		else
+			wait = copy;
+	}
+	if (tier->asked_head == 0)
+		return SY_LOAD_NONE;
+	*ret_copy = need == 0 ? wait : 0;
+	*ret_need = total > core->params.slab_bytes ? total : need;
+	return total > core->params.slab_bytes ? SY_LOAD_FULL : SY_LOAD_WAIT;
+}
+
+/* Its bytes are gone: from here on its keys are absent. */
+static void lose(struct sy_core *core, uint32_t blob, uint64_t now_ns)
+{
+	uint32_t left = sy_blob_at(core, blob)->live_count, next = 0;
+	core->volatiles.tier.lost_blobs++;
+	for (uint32_t at = sy_blob_at(core, blob)->entry_head; at != 0 && left > 0; at = next) {
+		next = sy_entry_at(core, at)->blob_next;
+		if ((sy_entry_at(core, at)->flags & SY_ENTRY_LIVE) == 0)
+			continue;
+		left--;
+		sy_entry_kill(core, at, now_ns);
+	}
+}
+
+/* One that is read again and again belongs into the slab, if that has room. */
+static bool is_worth_keeping(struct sy_core *core, uint32_t blob, uint32_t copy)
+{
+	const struct sy_blob *b = sy_blob_at(core, blob), *c = sy_blob_at(core, copy);
+	const struct sy_space *space = &core->tables.spaces[SY_SPACE_SLAB];
+	uint64_t used = space->bytes - space->free_bytes - core->volatiles.tier.demoting_bytes;
+	return b->io_count == 0 && c->nbytes == b->nbytes && sy_tiered_at(core, blob)->reads >= 2 &&
+	       used <= space->bytes / 100 * SY_TIER_HIGH_PERCENT &&
+	       sy_region_space_of(core, c->offset) == SY_SPACE_SLAB;
+}
+
+static void ready(struct sy_core *core, uint32_t blob, uint32_t copy, uint64_t now_ns)
+{
+	struct sy_tier *tier = &core->volatiles.tier;
+	struct sy_tiered *t = sy_tiered_at(core, copy);
+	tier->loads++;
+	tier->read_bytes += sy_blob_at(core, copy)->nbytes;
+	t->ready = true;
+	t->idle_until_ns = now_ns + core->params.park_max_ns + idle_ns;
+	if (!is_worth_keeping(core, blob, copy)) {
+		sy_tier_place(core, copy);
+		return;
+	}
+	tier->promotions++;
+	sy_blob_adopt(core, blob, copy);
+	sy_blob_settle(core, copy, now_ns);
+	sy_tier_drop_copies(core, blob, now_ns);
+	sy_tiered_at(core, blob)->reads = 0;
+}
+
+void sy_load_done(struct sy_core *core, uint32_t copy, bool ok, uint64_t now_ns)
+{
+	struct sy_tier *tier = &core->volatiles.tier;
+	struct sy_tiered *t = sy_tiered_at(core, copy);
+	uint32_t blob = t->source;
+	t->running = false;
+	tier->reads_running--;
+	tier->read_errors += !ok;
+	sy_blob_at(core, copy)->io_count--;
+	if (blob == 0) {
+		sy_blob_settle(core, copy, now_ns);
+		return;
+	}
+	sy_blob_at(core, blob)->io_count--;
+	if (sy_blob_at(core, blob)->state != SY_BLOB_ON_SSD) {
+		sy_tier_drop_copy(core, copy, now_ns);
+		sy_blob_settle(core, blob, now_ns);
+	} else if (ok) {
+		ready(core, blob, copy, now_ns);
+	} else if (++t->tries < TRIES) {
+		sy_tier_move(core, copy, SY_TIER_READS);
+	} else {
+		sy_tier_drop_copy(core, copy, now_ns);
+		lose(core, blob, now_ns);
+	}
+}
