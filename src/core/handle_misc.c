@@ -33,7 +33,8 @@ enum sy_run sy_refuse_bytes(struct sy_call *call, uint64_t need)
 {
 	struct sy_core *core = call->step->core;
 	call->outcome->hole = sy_region_largest_hole(core, SY_SPACE_SLAB);
-	return sy_refuse_full(call, SY_RESOURCE_BYTES, need, sy_region_free_bytes(core, SY_SPACE_SLAB));
+	return sy_refuse_full(call, SY_RESOURCE_BYTES, need,
+	                      sy_region_free_bytes(core, SY_SPACE_SLAB));
 }
 
 enum sy_run sy_handle_heartbeat(struct sy_call *call)

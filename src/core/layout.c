@@ -41,7 +41,7 @@ static bool params_valid(const struct sy_core_params *params)
 		&& params->staging_bytes < params->slab_bytes
 		&& in_range(params->disk_bytes, 0, slab_max_bytes)
 		&& params->disk_bytes % SY_RECORD_BLOCK_BYTES == 0
-		&& (params->disk_bytes > 0) == (params->staging_bytes > 0)
+		&& (params->disk_bytes > 0 || params->staging_bytes == 0)
 		&& params->incarnation != 0
 		&& params->unit_id < params->slot_count
 		&& in_range(params->max_entries, 1, ENTRIES_MAX)

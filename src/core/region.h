@@ -10,9 +10,9 @@
 
 /* One hole over each space that has any bytes. */
 void sy_region_init(struct sy_core *core);
-/* Takes bytes (rounded up to the space's align) from the smallest hole that fits (lowest offset among equal
- * ones). Returns the region's index, or 0: no hole is large enough, or no descriptor is left.
- * The caller notes its blob in the region. */
+/* Takes bytes (rounded up to the space's align) from the smallest hole that fits (the lowest of
+ * equal ones). Returns the region's index, or 0: no hole is large enough, or no descriptor is
+ * left. The caller notes its blob in the region. */
 uint32_t sy_region_take(struct sy_core *core, enum sy_space_id space, uint64_t bytes);
 void sy_region_give(struct sy_core *core, uint32_t region);
 /* Takes exactly this run (offset aligned, bytes rounded up), which lies in a hole; for the

@@ -133,7 +133,7 @@ struct sy_tables {
 	struct sy_space spaces[SY_SPACE_COUNT];
 	uint32_t row_count;     /* distinct rows with a linked entry */
 	uint64_t next_generation, next_accept_seq;
-	uint64_t bytes[SY_BLOB_STATE_COUNT]; /* sum of nbytes by state; [FREE]: 0, holes are in spaces */
+	uint64_t bytes[SY_BLOB_STATE_COUNT]; /* sum of nbytes by state; of FREE: 0 */
 	uint64_t rounding_bytes;
 	uint64_t disk_bytes[SY_BLOB_STATE_COUNT]; /* of runs of the disk, by state of their blobs */
 	uint64_t arrows[SY_BLOB_STATE_COUNT][SY_BLOB_STATE_COUNT]; /* moves made, for tests */

@@ -225,7 +225,7 @@ static void commit_done(struct sy_core *core, uint32_t index, bool ok, uint64_t 
 	struct sy_tier *tier = &core->volatiles.tier;
 	bool in_time = now_ns < sy_tiered_at(core, index)->until_ns || SY_MUTANT(38);
 	if (sy_blob_at(core, index)->live_count == 0) {
-		sy_blob_settle(core, index, now_ns);
+		sy_reserve_free(core, index);
 	} else if ((ok || SY_MUTANT(32)) && in_time) {
 		sy_reserve_remove(core, index);
 		tier->spills++;

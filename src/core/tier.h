@@ -24,8 +24,8 @@ enum {
 	SY_TIER_COPIES_MAX = 4,    /* of parts of one blob; the next one is of the whole */
 };
 
-/* After each event: writes what is to go, begins operations that wait. False: there was no room for
- * more effects. */
+/* After each event: writes what is to go, begins operations that wait. False: there was no room
+ * for more effects. */
 bool sy_tier_run(struct sy_step *step);
 /* SY_EVENT_DISK. One that is not under way any more is left aside. */
 void sy_tier_done(struct sy_step *step, const struct sy_event *event);

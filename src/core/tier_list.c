@@ -107,6 +107,8 @@ void sy_tier_released(struct sy_core *core, uint32_t index, uint64_t now_ns)
 
 void sy_tier_dropped(struct sy_core *core, uint32_t index)
 {
-	if (sy_blob_at(core, index)->io_count == 0 || SY_MUTANT(31))
+	if (!sy_tier_is_on(core))
+		return;
+	if (sy_tiered_at(core, index)->list == SY_TIER_WRITES || SY_MUTANT(31))
 		sy_reserve_free(core, index);
 }

@@ -26,7 +26,7 @@ void sy_tier_forget(struct sy_core *core, uint32_t blob);
 
 /* PUBLISHED, DEMOTING or ON_SSD with no live entry: RELEASED, its copies with it. */
 void sy_tier_released(struct sy_core *core, uint32_t blob, uint64_t now_ns);
-/* COMMITTING with no live entry: FREE, unless its write is under way. */
+/* COMMITTING with no live entry: FREE, unless its write has begun. */
 void sy_tier_dropped(struct sy_core *core, uint32_t blob);
 /* A copy that nobody may find any more: RELEASED, and FREE once nothing holds it. */
 void sy_tier_drop_copy(struct sy_core *core, uint32_t copy, uint64_t now_ns);

@@ -123,7 +123,8 @@ enum sy_load_start sy_load_start(struct sy_core *core, uint64_t now_ns, bool fir
 	struct sy_tier *tier = &core->volatiles.tier;
 	uint32_t wait = 0;
 	uint64_t need = 0, total = 0;
-	for (uint32_t blob = tier->asked_head; blob != 0; blob = sy_tiered_at(core, blob)->asked_next) {
+	uint32_t blob = tier->asked_head;
+	for (; blob != 0; blob = sy_tiered_at(core, blob)->asked_next) {
 		uint64_t from, to;
 		widen(core, blob, &from, &to);
 		total += to - from;

@@ -167,7 +167,7 @@ struct sy_tier {
 	uint32_t asked_head;
 	bool draining;           /* above the high watermark, and not yet below the low one */
 	bool full;               /* no run of the disk was large enough, and none came back since */
-	bool changed;            /* a copy is ready or gone, or room came back: look at parked resolves */
+	bool changed;            /* a copy is ready or gone, or room came back, since the last look */
 	uint64_t demotions, promotions, loads, spills, written_bytes, read_bytes;
 	uint64_t write_errors, read_errors, full_count, lost_blobs;
 };

@@ -199,6 +199,10 @@ static inline void look(const struct sy_event *event)
 	for (uint32_t i = 0; i < d->fx.count; i++) {
 		const struct sy_effect *effect = &d->fx.items[i];
 		switch (effect->kind) {
+		case SY_EFFECT_DISK_WRITE:
+		case SY_EFFECT_DISK_READ:
+			FUZZ_CHECK(false); /* it has no tier */
+			break;
 		case SY_EFFECT_REPLY:
 			on_reply(effect, event->kind == SY_EVENT_REQUEST &&
 			                     sy_request_id_equal(event->request.id, effect->id));

@@ -50,7 +50,8 @@ static const char *derived_fault(struct sy_core *core, struct sy_core *copy)
 {
 	const struct sy_tables *a = &core->tables, *b = &copy->tables;
 	if (memcmp(a->bytes, b->bytes, sizeof a->bytes) != 0 ||
-	    memcmp(a->disk_bytes, b->disk_bytes, sizeof a->disk_bytes) != 0 || a->rounding_bytes != b->rounding_bytes)
+	    memcmp(a->disk_bytes, b->disk_bytes, sizeof a->disk_bytes) != 0 ||
+	    a->rounding_bytes != b->rounding_bytes)
 		return "its accounts";
 	if (a->row_count != b->row_count || a->entries.used != b->entries.used ||
 	    a->blobs.used != b->blobs.used)

@@ -266,7 +266,7 @@ static bool outlives(struct sim_life *life, const struct sim_put *put,
 	return true;
 }
 
-/* A put is seen: at once, or, if it was pending, as far as nothing accepted later is in its way. */
+/* A put is seen: at once, or, if it was pending, as far as nothing accepted later forbids. */
 static void show_put(struct sim_life *life, struct sim_put *put, uint64_t generation)
 {
 	struct sim_shadow *shadow = life->shadow;

@@ -51,7 +51,7 @@ struct sim_put {
 	uint32_t accepted_count; /* by accepted_life */
 	uint64_t accepted_order, accepted_life, accepted_generation;
 	uint64_t published_life;       /* it was seen there */
-	uint64_t shown_order;          /* and when: its own place, or, if it was pending, a later one */
+	uint64_t shown_order;          /* and when: if it was pending, later than its own place */
 };
 
 struct sim_puts {

@@ -18,7 +18,8 @@
 static inline struct sy_core_params tables_params(uint32_t max_entries, uint64_t slab_bytes)
 {
 	return (struct sy_core_params){
-		.slab_bytes = slab_bytes, .incarnation = 77, .seed = 5, .slot_count = 1,
+		.slab_bytes = slab_bytes, .disk_bytes = 1 << 24, .incarnation = 77, .seed = 5,
+		.slot_count = 1,
 		.max_entries = max_entries, .max_sessions = 4, .max_pins = 16, .max_fields = 64,
 		.max_namespaces = 8, .max_shapes = 64, .max_parked = 4, .max_jobs = 2,
 		.read_pin_ns = 1000, .heartbeat_ns = 100, .session_expire_ns = 1000,
@@ -133,6 +134,8 @@ static inline uint32_t draft_commit(struct sy_core *core, const struct draft *dr
 	                              draft->index.entry_count, &lack);
 	if (blob == 0)
 		return 0;
+	if (pending)
+		assert_true(sy_blob_open_run(core, blob));
 	overwritten = sy_entry_add_all(core, blob, &draft->index, pending, 1);
 	if (ret_overwritten != NULL)
 		*ret_overwritten = overwritten;

@@ -99,7 +99,10 @@ static void damage_sums(struct sy_core *core)
 {
 	struct sy_tables *tables = &core->tables;
 	const struct spot spots[] = {
-		SPOT(tables->row_count), SPOT(tables->spaces[SY_SPACE_SLAB].hole_count), SPOT(tables->rounding_bytes),
+		SPOT(tables->row_count), SPOT(tables->rounding_bytes),
+		SPOT(tables->spaces[SY_SPACE_SLAB].hole_count),
+		SPOT(tables->disk_bytes[SY_BLOB_ON_SSD]),
+		SPOT(tables->spaces[SY_SPACE_DISK].free_bytes),
 		SPOT(tables->spaces[SY_SPACE_SLAB].free_bytes), SPOT(tables->bytes[SY_BLOB_PUBLISHED]),
 		SPOT(tables->bytes[SY_BLOB_ON_SSD]), SPOT(tables->bytes[SY_BLOB_QUARANTINED]),
 		SPOT(tables->blobs.used), SPOT(tables->entries.used), SPOT(tables->regions.used),

@@ -163,8 +163,10 @@ static void test_accounts(void **state)
 
 	blob = commit_one(core, 3, 5, false);
 	check_bytes(core, SY_BLOB_PUBLISHED, nbytes);
+	assert_true(sy_blob_open_run(core, blob));
 	sy_blob_move(core, blob, SY_BLOB_DEMOTING);
 	check_bytes(core, SY_BLOB_DEMOTING, nbytes);
+	sy_blob_close_run(core, blob);
 	sy_blob_move(core, blob, SY_BLOB_PUBLISHED);
 	sy_blob_at(core, blob)->pin_count = 1;
 	sy_entry_kill(core, sy_entry_row_first(core, 1, 5), 1);
@@ -248,7 +250,8 @@ static void test_exhaustion(void **state)
 	uint32_t blobs[4];
 	assert_int_equal(sy_blob_alloc(core, 1, id_of(9), SY_SPACE_SLAB, 64 * 8 + 1, 1, &lack), 0);
 	assert_int_equal(lack, SY_RESOURCE_BYTES);
-	assert_int_equal(sy_blob_alloc(core, 1, id_of(9), SY_SPACE_SLAB, SY_BLOB_MAX_BYTES, 1, &lack), 0);
+	assert_int_equal(
+		sy_blob_alloc(core, 1, id_of(9), SY_SPACE_SLAB, SY_BLOB_MAX_BYTES, 1, &lack), 0);
 	assert_int_equal(lack, SY_RESOURCE_BYTES);
 	for (uint64_t i = 0; i < 4; i++)
 		blobs[i] = sy_blob_alloc(core, 1, id_of(i), SY_SPACE_SLAB, 64, 1, &lack);

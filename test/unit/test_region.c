@@ -102,6 +102,7 @@ static uint64_t random_bytes(struct sy_prng *prng, uint64_t slab_bytes, uint32_t
 static void random_walk(uint64_t seed, uint32_t max_entries, uint64_t slab_bytes, int steps)
 {
 	struct sy_core_params params = tables_params(max_entries, slab_bytes);
+	params.disk_bytes = 0;
 	struct sy_core *core = tables_open(&params);
 	struct model model = { calloc(max_entries, sizeof(struct run)), 0, slab_bytes };
 	struct sy_prng prng;
@@ -150,6 +151,7 @@ static void test_all_descriptors(void **state)
 	(void)state;
 	enum { COUNT = 1000 };
 	struct sy_core_params params = tables_params(COUNT, 64 * (2 * COUNT + 1));
+	params.disk_bytes = 0;
 	struct sy_core *core = tables_open(&params);
 	for (uint64_t i = 0; i < COUNT; i++)
 		assert_int_not_equal(sy_region_carve(core, SY_SPACE_SLAB, 64 + 128 * i, 1), 0);
@@ -169,6 +171,7 @@ static void test_no_descriptor(void **state)
 {
 	(void)state;
 	struct sy_core_params params = tables_params(1, 64 * 16);
+	params.disk_bytes = 0;
 	struct sy_core *core = tables_open(&params);
 	assert_int_not_equal(sy_region_take(core, SY_SPACE_SLAB, 64), 0);
 	assert_int_not_equal(sy_region_take(core, SY_SPACE_SLAB, 64), 0);
@@ -186,6 +189,7 @@ static void test_carve(void **state)
 {
 	(void)state;
 	struct sy_core_params params = tables_params(16, 64 * 16);
+	params.disk_bytes = 0;
 	struct sy_core *core = tables_open(&params);
 	uint32_t middle = sy_region_carve(core, SY_SPACE_SLAB, 64 * 4, 100);
 	assert_int_not_equal(middle, 0);
@@ -211,6 +215,7 @@ static void test_extreme_sizes(void **state)
 {
 	(void)state;
 	struct sy_core_params params = tables_params(4, 640);
+	params.disk_bytes = 0;
 	struct sy_core *core = tables_open(&params);
 	assert_int_equal(sy_region_take(core, SY_SPACE_SLAB, UINT64_MAX), 0);
 	assert_int_equal(sy_region_take(core, SY_SPACE_SLAB, 641), 0);
@@ -227,19 +232,21 @@ static void test_fault_seen(void **state)
 {
 	(void)state;
 	struct sy_core_params params = tables_params(16, 64 * 64);
+	params.disk_bytes = 0;
 	struct sy_core *core = tables_open(&params);
 	for (uint64_t i = 0; i < 8; i++)
 		assert_int_not_equal(sy_region_carve(core, SY_SPACE_SLAB, 64 * (63 - 4 * i), 64), 0);
 	assert_null(sy_region_fault(core));
 	struct sy_region *root = region_at(core, core->tables.spaces[SY_SPACE_SLAB].hole_root);
-	uint64_t *words[] = { &root->bytes, &root->offset, &core->tables.spaces[SY_SPACE_SLAB].free_bytes };
+	struct sy_space *space = &core->tables.spaces[SY_SPACE_SLAB];
+	uint64_t *words[] = { &root->bytes, &root->offset, &space->free_bytes };
 	for (size_t i = 0; i < COUNT_OF(words); i++) {
 		*words[i] += 64;
 		assert_non_null(sy_region_fault(core));
 		*words[i] -= 64;
 	}
 	uint32_t *links[] = { &root->prev, &root->next, &root->left, &root->right,
-	                      &core->tables.spaces[SY_SPACE_SLAB].hole_count, &core->tables.spaces[SY_SPACE_SLAB].first };
+	                      &space->hole_count, &space->first };
 	for (size_t i = 0; i < COUNT_OF(links); i++) {
 		uint32_t kept = *links[i];
 		*links[i] = kept + 1;
