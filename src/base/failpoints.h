@@ -29,6 +29,9 @@
 	X(UNIT_EFFECT_REDO, "unit_effect_redo", "before a kept message is queued again") \
 	X(UNIT_EFFECT_DROP, "unit_effect_drop", "before a kept message is forgotten") \
 	X(UNIT_EFFECT_PEER_DONE, "unit_effect_peer_done", "before a client is watched no more") \
+	X(UNIT_EFFECT_DISK_WRITE, "unit_effect_disk_write", "before a blob's record is written") \
+	X(UNIT_EFFECT_DISK_READ, "unit_effect_disk_read", "before one is read back") \
+	X(UNIT_DISK_DONE, "unit_disk_done", "a disk operation is over, its blob not moved") \
 	X(UNIT_ACCEPTED, "unit_accepted", "a client has connected and was told nothing") \
 	X(UNIT_WELCOMED, "unit_welcomed", "it was told all") \
 	X(UNIT_BYE, "unit_bye", "bye was read") \

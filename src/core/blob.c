@@ -90,7 +90,7 @@ bool sy_blob_open_run(struct sy_core *core, uint32_t index)
 	region->blob = index;
 	blob->disk_region = run;
 	blob->disk_at = region->offset;
-	core->tables.disk_bytes[blob->state] += region->bytes;
+	core->tables.disk_bytes[blob->state] += region->bytes * (SY_MUTANT(36) ? 2 : 1);
 	return true;
 }
 
@@ -204,7 +204,7 @@ void sy_blob_move(struct sy_core *core, uint32_t index, enum sy_blob_state to)
 		core->tables.bytes[from] -= weight(blob, from);
 	if (to != SY_BLOB_FREE)
 		core->tables.bytes[to] += weight(blob, (uint8_t)to);
-	if (blob->disk_region != 0 && !SY_MUTANT(36)) {
+	if (blob->disk_region != 0) {
 		const struct sy_region *run = sy_pool_at(core, &core->tables.regions, blob->disk_region);
 		core->tables.disk_bytes[from] -= run->bytes;
 		core->tables.disk_bytes[to] += run->bytes;

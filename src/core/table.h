@@ -23,9 +23,9 @@ struct sy_blob {
 	uint64_t last_read_ns; /* (volatile) */
 	uint32_t pin_count;    /* (volatile) pin references */
 	uint32_t pin_mark;     /* (volatile) the pin that took it last, so that none takes it twice */
+	uint64_t client;       /* identity of the writer */
 	uint64_t generation;   /* of its alloc: a blob keeps it */
 	uint64_t disk_at;      /* its record's start on disk, while disk_region is not 0 */
-	uint64_t client;       /* identity of the writer */
 	uint64_t accept_seq;   /* place in the order of commits and releases */
 	uint32_t entry_count;  /* as allocated */
 	uint32_t live_count;   /* (derived) entries still live */
@@ -40,6 +40,7 @@ struct sy_blob {
 	struct sy_link timer_link;   /* RETIRED in grace, or QUARANTINED: oldest first */
 	uint64_t timer_ns;
 	uint64_t quarantine_until_ns; /* a pin of it expired: not free before */
+	uint64_t until_ns;     /* COMMITTING: not published later */
 };
 
 _Static_assert(offsetof(struct sy_blob, offset) % 32 == 0 &&

@@ -158,7 +158,7 @@ static void make_room(struct sy_step *step)
 
 void sy_tier_spill(struct sy_core *core, uint32_t index, uint64_t until_ns)
 {
-	sy_tiered_at(core, index)->until_ns = until_ns;
+	sy_blob_at(core, index)->until_ns = until_ns;
 	sy_tier_move(core, index, SY_TIER_WRITES);
 }
 
@@ -223,7 +223,7 @@ static void fail_write(struct sy_core *core, const struct sy_event *event, uint6
 static void commit_done(struct sy_core *core, uint32_t index, bool ok, uint64_t now_ns)
 {
 	struct sy_tier *tier = &core->volatiles.tier;
-	bool in_time = now_ns < sy_tiered_at(core, index)->until_ns || SY_MUTANT(38);
+	bool in_time = now_ns < sy_blob_at(core, index)->until_ns || SY_MUTANT(38);
 	if (sy_blob_at(core, index)->live_count == 0) {
 		sy_reserve_free(core, index);
 	} else if ((ok || SY_MUTANT(32)) && in_time) {

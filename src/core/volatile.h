@@ -150,7 +150,6 @@ struct sy_tiered {
 	struct sy_link copy_link;
 	struct sy_chain copies; /* ON_SSD: its LOADING ones */
 	uint64_t idle_until_ns;
-	uint64_t until_ns;    /* COMMITTING: not published later */
 	/* scratch of one resolve: what it asks of this blob */
 	uint64_t asked;       /* the resolve's number */
 	uint64_t from, to;

@@ -119,6 +119,13 @@ static void drop(struct sy_serve *serve, const struct sy_effect *effect)
 		sy_keep_drop(&serve->keep, (uint32_t)effect->message);
 }
 
+static void run_disk(struct sy_serve *serve, const struct sy_effect *effect)
+{
+	SY_ASSERT(serve->io.disk != NULL);
+	sy_disk_job_from(&serve->disk_job, effect, serve->params.incarnation);
+	serve->io.disk(serve->io.context, &serve->disk_job);
+}
+
 /* Steps the core and runs its effects in order: one step may keep a message and ask for it or
  * drop it again. */
 static void step(struct sy_serve *serve, const struct sy_event *event, uint64_t now_ns)
@@ -160,10 +167,12 @@ static void step(struct sy_serve *serve, const struct sy_event *event, uint64_t 
 			serve->io.peer_done(serve->io.context, effect->token);
 			break;
 		case SY_EFFECT_DISK_WRITE:
+			SY_FAILPOINT(UNIT_EFFECT_DISK_WRITE);
+			run_disk(serve, effect);
+			break;
 		case SY_EFFECT_DISK_READ:
-			SY_ASSERT(serve->io.disk != NULL);
-			sy_disk_job_from(&serve->disk_job, effect, serve->params.incarnation);
-			serve->io.disk(serve->io.context, &serve->disk_job);
+			SY_FAILPOINT(UNIT_EFFECT_DISK_READ);
+			run_disk(serve, effect);
 			break;
 		}
 	}
@@ -276,6 +285,7 @@ void sy_serve_disk(struct sy_serve *serve, uint32_t blob, uint64_t grant, bool o
 	const struct sy_event event = {
 		.kind = SY_EVENT_DISK,
 		.disk = {.blob = blob, .grant = grant, .ok = ok, .full = full}};
+	SY_FAILPOINT(UNIT_DISK_DONE);
 	run(serve, &event, now_ns);
 }
 
