@@ -126,6 +126,13 @@ class Keys(ClusterCase):
         got = self.put_get(np.float32(2.5))
         self.assertEqual((got.dtype, got.shape, float(got)), (np.float32, (), 2.5))
 
+    def test_views(self):
+        self.client.put(["5@v", "5@t"], [np.arange(3), "text"])
+        view, text = self.client.get(["5@v", "5@t"], copy=False)
+        self.client.clear([5])
+        self.client.put(["5@v"], [np.zeros(3, int)])
+        self.assertEqual((view.tolist(), view.flags.writeable, text), ([0, 1, 2], False, "text"))
+
     def test_other_buffers(self):
         self.assertEqual(self.put_get(bytearray(b"abc")), b"abc")
         self.assertEqual(self.put_get(memoryview(b"abcdef")[::2]), b"ace")

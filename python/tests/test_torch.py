@@ -77,6 +77,25 @@ class Torch(ClusterCase):
             for a, b in zip(rows, got.unbind()):
                 self.check(a, b)
 
+    def test_nested_results_are_like_torchs_own(self):
+        torch = self.torch
+        values, offsets = torch.arange(12.0).reshape(6, 2), torch.tensor([0, 1, 1, 4, 6])
+        own = torch.nested.nested_tensor_from_jagged(values, offsets)
+        got = self.round_trip({"x": own})["x"]
+        self.assertIs(type(got), type(own))
+        self.assertEqual((got.dim(), got.size(0), got.size(2)), (3, 4, 2))
+        self.check(own.to_padded_tensor(-1), got.to_padded_tensor(-1))
+        self.check((own * 2 + 1).values(), (got * 2 + 1).values())
+        self.check(own.offsets(), got.offsets())
+        got.requires_grad_()
+        (got * got).values().sum().backward()
+        self.check(got.grad.values(), 2 * values)
+        got.detach().values().zero_()
+        self.check(torch.zeros(6, 2), got.detach().values())
+        again = self.client.get_columns([0, 11, 22, 33], ["x"], arrays="torch")["x"]
+        self.check(values, again.values())
+        self.check(values, self.round_trip({"y": again})["y"].values())
+
     def test_other_nested(self):
         torch = self.torch
         rows = [torch.rand(k, 3) for k in (1, 2, 3, 2)]
