@@ -170,15 +170,15 @@ class Lines(StoreCase):
             self.assertEqual(refresh.call_count, 2)
 
     def test_timeout_s_caps(self):
-        self.store = self.new_store(timeout_s=0.3)
         self.put(1, [1])
         blob = self.blob(1, [3], size=100000)[1]
+        capped = self.new_store(timeout_s=0.3)
         with self.stopped(1):
             for deadline in (None, time.monotonic() + 1000):
                 for call in (
-                    lambda end: self.store.resolve_keys({1: ["1@x"]}, end),
-                    lambda end: self.store.release_rows({1: [9]}, end),
-                    lambda end: self.store.put_many([blob], end),
+                    lambda end: capped.resolve_keys({1: ["1@x"]}, end),
+                    lambda end: capped.release_rows({1: [9]}, end),
+                    lambda end: capped.put_many([blob], end),
                 ):
                     with self.assertRaises(DataPlaneTimeout):
                         call(deadline)
