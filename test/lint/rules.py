@@ -58,8 +58,8 @@ FAILPOINT_FOLDERS = {"CLIENT": "client", "UNIT": "unit"}
 
 # Symbols that the libraries of base and core may leave undefined, beside their own sy_*.
 BASE_SYMBOLS = set("""
-memset memcpy memmove memcmp memchr strlen strnlen strcmp strncmp strchr __memcpy_chk
-__memset_chk __memmove_chk __stack_chk_fail _GLOBAL_OFFSET_TABLE_ __cpu_model
+memset memcpy memmove memcmp memchr strlen strnlen strcmp strncmp strchr strcspn
+__memcpy_chk __memset_chk __memmove_chk __stack_chk_fail _GLOBAL_OFFSET_TABLE_ __cpu_model
 __cpu_indicator_init __popcountdi2 __udivti3 __umodti3 __aarch64_have_lse_atomics
 """.split())
 ALLOCATION = set("""
