@@ -8,8 +8,10 @@ is done; `deadline` is time.monotonic() seconds or None, which is the store's ti
 import bisect
 import contextlib
 import operator
+import os
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from typing import NamedTuple
 
@@ -150,6 +152,19 @@ def encode_index(rows, columns_of, *, blob_id=None):
     return Blob(segments, nbytes, n_entries, blob_id, tuple(memory))
 
 
+# A fork child's stores refuse every call, but they do come to it: whoever held a lock of theirs
+# at the fork is not there to give it up.
+_stores = weakref.WeakSet()
+
+
+def _unlock_in_child():
+    for store in _stores:
+        store._guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock_in_child)
+
+
 class UnitSlabStore:
     """A store of blobs in one namespace.
 
@@ -176,6 +191,7 @@ class UnitSlabStore:
         self._published = OrderedDict()  # blob_id: unit_id
         self._pins = {}  # pin_id: [core object, {unit: entries}]
         self._next_pin = 1
+        _stores.add(self)
         self._refresh_units()
 
     # Units ------------------------------------------------------------------------------------

@@ -209,8 +209,10 @@ class Forks(ClusterCase):
             timeout_s=20,
         )
         resolved = store.resolve_keys({0: ["0@a"]}, None)
+        store._guard.acquire()  # as another thread may have it when the process forks
 
         def child():
+            signal.alarm(PATIENCE_S)
             for call in (
                 lambda: self.client.get(["0@a"]),
                 lambda: self.client.put(["0@a"], [1]),
@@ -234,6 +236,7 @@ class Forks(ClusterCase):
             gc.collect()
 
         self.in_child(child)
+        store._guard.release()
         self.assertEqual(self.client.get(["0@a", "0@b"]), ["parent", "child"])
         self.assertEqual(list(views["a"]), ["parent"])
         store.unpin_all(resolved)
