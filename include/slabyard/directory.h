@@ -68,6 +68,12 @@ SY_API sy_status sy_directory_is_dead(sy_directory *directory, uint32_t unit_id,
 SY_API sy_status sy_directory_exited(sy_directory *directory, uint32_t unit_id,
                                      uint64_t incarnation, uint64_t deadline_ns, sy_error *err);
 
+/* Whether a unit shall drain: refuse puts and go on serving what it has. The unit hears of it
+ * within its heartbeat. SY_E_INVALID (no such slot, or nobody ever registered there), SY_E_LOST
+ * (its unit is dead), SY_E_TIMEOUT. */
+SY_API sy_status sy_directory_drain(sy_directory *directory, uint32_t unit_id, bool drain,
+                                    uint64_t deadline_ns, sy_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -178,7 +178,7 @@ class Apart(unittest.TestCase):
         address = slabyard.Directory(run_dir=self.run_dir).address
         self.units = [
             self.start(
-                *("unit", "--unit-id", str(k), "--units", "2"),
+                *("unit", "--id", str(k), "--units", "2"),
                 *("--directory", address, "--slab-bytes", "16MiB"),
             )
             for k in range(2)

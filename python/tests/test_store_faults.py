@@ -218,7 +218,7 @@ class Deaths(StoreCase):
     def start_unit(self, unit_id):
         command = [
             command_path(), "unit", "--run-dir", self.cluster.run_dir,
-            "--unit-id", str(unit_id), "--units", str(self.UNITS),
+            "--id", str(unit_id), "--units", str(self.UNITS),
             "--directory", self.directory.address, "--slab-bytes", self.SLAB,
         ]  # fmt: skip
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)

@@ -44,6 +44,12 @@
 	X(37, demote_pinned, 1, core) \
 	X(38, publish_after_until, 8, core) \
 	X(39, ignore_abort_of_committing, 4, core) \
-	X(40, forget_run_of_pinned, 6, core)
+	X(40, forget_run_of_pinned, 6, core) \
+	X(41, fenced_unit_answers, 9, unit) \
+	X(42, fence_from_the_answer, 9, unit) \
+	X(43, restart_buries_at_once, 9, directory) \
+	X(44, resurrect_the_buried, 9, directory) \
+	X(45, believe_a_late_answer, 9, client) \
+	X(46, suspect_is_dead, 9, directory)
 
 #endif

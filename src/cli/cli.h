@@ -32,6 +32,14 @@ struct sy_cli {
 		.help = "how long to wait for an answer, as in 5s; default: 120s" \
 	}
 
+/* Of those that need no cluster on this host: the address instead. Goes before the run directory,
+ * which the environment may name. */
+#define SY_CLI_DIRECTORY_OPTION(address) \
+	{ \
+		.name = "directory", .value = "ADDRESS", .kind = SY_OPTION_TEXT, .target = (address), \
+		.help = "of the cluster's directory, in place of --run-dir" \
+	}
+
 /* Parses; if the subcommand is not to go on (help was printed, or the usage is wrong and was
  * told), returns false and its exit status in *ret_exit. */
 bool sy_cli_parse(struct sy_cli *cli, const struct sy_usage *usage, int argc, char **argv,

@@ -3,12 +3,14 @@
 #ifndef SY_COMMANDS_H
 #define SY_COMMANDS_H
 
-/* X(name, what it does in one line). `unit` and `directory` are run by other programs (`unit` by
- * `up`) and not listed. */
+/* X(name, what it does in one line) */
 #define SY_COMMAND_LIST(X) \
 	X(up, "make a cluster of units on this host and keep it running") \
 	X(down, "stop a cluster and remove what it left") \
+	X(directory, "run the directory of a cluster whose units others start") \
+	X(unit, "run one unit of a cluster") \
 	X(status, "show units, their states and where their bytes are") \
+	X(drain, "let a unit take no new rows") \
 	X(load, "put the lines of a JSON-lines file as rows") \
 	X(dump, "print rows as JSON lines") \
 	X(put, "put one value out of a file") \
@@ -24,8 +26,6 @@ struct sy_cli;
 #define SY_COMMAND_DECLARE(name, summary) \
 	int sy_command_##name(struct sy_cli *cli, int argc, char **argv);
 SY_COMMAND_LIST(SY_COMMAND_DECLARE)
-SY_COMMAND_DECLARE(unit, "")
-SY_COMMAND_DECLARE(directory, "")
 #undef SY_COMMAND_DECLARE
 
 #endif

@@ -1,33 +1,76 @@
-/* slabyard directory: the directory of a cluster as a process, for those who start and watch the
- * units by other means than `up`. */
+/* slabyard directory: the directory of a cluster as a process, for units that are started by other
+ * means than `up`: by another program on this host, or on several hosts. */
 #include "cli.h"
 #include "commands.h"
+#include "dir_daemon.h"
 #include "supervisor.h"
-#include "unit_options.h"
 
 #include <stdio.h>
 #include <sys/prctl.h>
 
 static const char details[] =
 	"Makes the run directory DIR as `up` does, prints one line when units may register\n"
-	"(`slabyard unit --directory ADDRESS`), and serves until SIGTERM. It starts and watches no\n"
-	"unit: whoever does must report each end of one (sy_directory_exited), and end them before\n"
-	"or with it.\n";
+	"(`slabyard unit --directory ADDRESS`), and serves until SIGTERM. It starts no unit.\n"
+	"\n"
+	"Without --listen the cluster is of this host alone: whoever starts its units must report\n"
+	"each end of one (sy_directory_exited), and end them before or with it.\n"
+	"\n"
+	"With it units may be on any host. Each renews a lease: one that is silent is suspect, of\n"
+	"itself answers nobody after --fence-after, and is dead, for ever, after --dead-after; only\n"
+	"then are its rows lost. N and the times are fixed when the cluster is made. What the\n"
+	"directory knows stays in DIR, so that it may end and start again: an absence shorter than\n"
+	"--fence-after stops nothing, a longer one makes units pause. `slabyard down` ends it and\n"
+	"what else runs in DIR, and removes it.\n";
 
-static bool on_ready(void *context, const char *run_dir, uint64_t total_bytes)
+static bool tell_ready(void *context, const char *run_dir, const char *address)
+{
+	(void)context;
+	(void)run_dir;
+	return printf("directory up at %s\n", address) >= 0 && fflush(stdout) == 0;
+}
+
+static bool tell_ready_here(void *context, const char *run_dir, uint64_t total_bytes)
 {
 	(void)context;
 	(void)total_bytes;
 	return printf("directory up at ipc://%s/directory.ipc\n", run_dir) >= 0 && fflush(stdout) == 0;
 }
 
+static sy_status run_here(const struct sy_dir_daemon_config *asked, sy_error *err)
+{
+	const struct sy_supervisor_config config = {
+		.run_dir = asked->run_dir,
+		.unit_count = asked->slot_count,
+		.directory_only = true,
+		.start_timeout_ns = 60000000000u,
+		.ready = tell_ready_here,
+	};
+	return sy_supervisor_run(&config, err);
+}
+
 int sy_command_directory(struct sy_cli *cli, int argc, char **argv)
 {
+	const uint64_t second_ns = 1000000000u;
 	uint64_t unit_count = 1;
+	struct sy_dir_daemon_config config = {
+		.times = {5 * second_ns, 45 * second_ns, 60 * second_ns}, .ready = tell_ready};
+	struct sy_dir_times *times = &config.times;
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
 		{.name = "units", .value = "N", .kind = SY_OPTION_COUNT, .target = &unit_count, .min = 1,
 		 .max = SY_UNITS_MAX, .help = "units of the cluster; default: 1"},
+		{.name = "listen", .value = "ADDRESS", .kind = SY_OPTION_TEXT, .target = &config.listen,
+		 .help = "where units of other hosts find it, as in tcp://10.0.0.5:7400"},
+		{.name = "insecure", .kind = SY_OPTION_FLAG, .target = &config.insecure,
+		 .help = "let --listen name an address that other hosts reach, unchecked"},
+		{.name = "suspect-after", .value = "TIME", .kind = SY_OPTION_DURATION,
+		 .target = &times->suspect_after_ns,
+		 .help = "a unit silent so long is suspect; default: 5s"},
+		{.name = "fence-after", .value = "TIME", .kind = SY_OPTION_DURATION,
+		 .target = &times->fence_after_ns,
+		 .help = "a unit unanswered so long answers nobody; default: 45s"},
+		{.name = "dead-after", .value = "TIME", .kind = SY_OPTION_DURATION,
+		 .target = &times->dead_after_ns, .help = "a unit silent so long is dead; default: 60s"},
 	};
 	const struct sy_usage usage = {
 		.name = "directory",
@@ -44,15 +87,12 @@ int sy_command_directory(struct sy_cli *cli, int argc, char **argv)
 	if (!sy_cli_needs_run_dir(cli))
 		return SY_EXIT_USAGE;
 	prctl(PR_SET_NAME, "slabyard-dir");
-	const struct sy_supervisor_config config = {
-		.run_dir = cli->run_dir,
-		.unit_count = (uint32_t)unit_count,
-		.directory_only = true,
-		.start_timeout_ns = 60000000000u,
-		.ready = on_ready,
-	};
+	config.run_dir = cli->run_dir;
+	config.slot_count = (uint32_t)unit_count;
 	sy_error err;
-	if (sy_supervisor_run(&config, &err) == SY_OK)
-		return SY_EXIT_DONE;
-	return sy_cli_fail(cli, "%s", err.message);
+	sy_status status =
+		config.listen != NULL ? sy_dir_daemon_run(&config, &err) : run_here(&config, &err);
+	if (status != SY_OK)
+		return sy_cli_fail(cli, "%s", err.message);
+	return SY_EXIT_DONE;
 }

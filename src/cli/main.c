@@ -9,14 +9,13 @@
 
 struct command {
 	const char *name;
-	const char *summary; /* NULL: for programs, not listed and never guessed */
+	const char *summary;
 	int (*run)(struct sy_cli *cli, int argc, char **argv);
 };
 
 #define COMMAND_ROW(name, summary) {#name, summary, sy_command_##name},
 static const struct command commands[] = {
-	SY_COMMAND_LIST(COMMAND_ROW){"unit", NULL, sy_command_unit},
-	{"directory", NULL, sy_command_directory},
+	SY_COMMAND_LIST(COMMAND_ROW)
 };
 #undef COMMAND_ROW
 
@@ -26,9 +25,8 @@ static void details_write(char out[DETAILS_BYTES])
 {
 	int length = snprintf(out, DETAILS_BYTES, "Commands:\n");
 	for (size_t i = 0; i < COMMAND_COUNT && length < DETAILS_BYTES; i++) {
-		if (commands[i].summary != NULL)
-			length += snprintf(out + length, (size_t)(DETAILS_BYTES - length), "  %-8s %s\n",
-			                   commands[i].name, commands[i].summary);
+		length += snprintf(out + length, (size_t)(DETAILS_BYTES - length), "  %-9s %s\n",
+		                   commands[i].name, commands[i].summary);
 	}
 	if (length < DETAILS_BYTES)
 		snprintf(out + length, (size_t)(DETAILS_BYTES - length),
@@ -48,12 +46,9 @@ static const struct command *command_find(const char *name)
 static int command_unknown(const struct sy_cli *cli, const char *typed)
 {
 	const char *words[COMMAND_COUNT];
-	size_t count = 0;
-	for (size_t i = 0; i < COMMAND_COUNT; i++) {
-		if (commands[i].summary != NULL)
-			words[count++] = commands[i].name;
-	}
-	const char *nearest = sy_nearest_word(typed, words, count);
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		words[i] = commands[i].name;
+	const char *nearest = sy_nearest_word(typed, words, COMMAND_COUNT);
 	if (nearest != NULL)
 		return sy_cli_misused(cli, "no command \"%.60s\"; did you mean %s?", typed, nearest);
 	return sy_cli_misused(cli, "no command \"%.60s\"", typed);

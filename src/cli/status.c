@@ -14,14 +14,20 @@
 static const uint64_t ANSWER_NS = 3000000000u;
 
 static const char details[] =
-	"Asks the directory and every unit at once. A unit that is dead or does not answer within\n"
-	"3 s is shown as such; that is no failure of this command.\n"
+	"Asks the directory and every unit at once. A unit that is dead, or on another host, or does\n"
+	"not answer within 3 s is shown as such; that is no failure of this command.\n"
 	"\n"
-	"--json prints one object: run_dir, unit_count, and units: a list of objects with unit_id,\n"
-	"state (active, draining, suspect, dead, none), answered, incarnation, pid, capacity_bytes,\n"
+	"--json prints one object: run_dir (or directory), unit_count, and units: a list of objects\n"
+	"with unit_id, state (active, draining, suspect, dead, none), answered, incarnation, pid,\n"
+	"capacity_bytes,\n"
 	"bytes (by state: free, allocated, committing, published, demoting, released, retired,\n"
 	"quarantined, loading, rounding; they sum to capacity_bytes), rows, entries, sessions, pins\n"
 	"and further counts. A unit that did not answer has null for bytes and a message.\n";
+
+struct cluster {
+	const struct sy_cli *cli;
+	const char *address; /* of the directory; NULL: the one in the run directory */
+};
 
 static json_t *report_json(const sy_unit_report *report)
 {
@@ -48,12 +54,16 @@ static json_t *report_json(const sy_unit_report *report)
 	return unit;
 }
 
-static int json_print(const struct sy_cli *cli, const sy_unit_report *reports, uint32_t count)
+static int json_print(const struct cluster *cluster, const sy_unit_report *reports,
+                      uint32_t count)
 {
+	const struct sy_cli *cli = cluster->cli;
 	json_t *units = json_array();
 	for (uint32_t i = 0; i < count; i++)
 		json_array_append_new(units, report_json(&reports[i]));
-	json_t *all = json_pack("{s:s, s:I, s:o}", "run_dir", cli->run_dir, "unit_count",
+	bool by_address = cluster->address != NULL;
+	json_t *all = json_pack("{s:s, s:I, s:o}", by_address ? "directory" : "run_dir",
+	                        by_address ? cluster->address : cli->run_dir, "unit_count",
 	                        (json_int_t)count, "units", units);
 	int written = all != NULL ? json_dumpf(all, stdout, JSON_INDENT(2)) : -1;
 	json_decref(all);
@@ -118,9 +128,12 @@ static int table_print(const struct sy_cli *cli, const sy_unit_report *reports, 
 }
 
 /* The client's own session is among those counted: it has to ask. */
-static int status_show(const struct sy_cli *cli, bool json)
+static int status_show(const struct cluster *cluster, bool json)
 {
-	const sy_client_options options = {.run_dir = cli->run_dir, .timeout_ns = ANSWER_NS};
+	const struct sy_cli *cli = cluster->cli;
+	const sy_client_options options = {
+		.run_dir = cluster->address == NULL ? cli->run_dir : NULL,
+		.directory = cluster->address, .timeout_ns = ANSWER_NS};
 	sy_client *client = NULL;
 	sy_error err = {0};
 	if (sy_client_open(&options, &client, &err) != SY_OK)
@@ -133,7 +146,8 @@ static int status_show(const struct sy_cli *cli, bool json)
 	else if (sy_client_reports(client, sy_deadline_after(ANSWER_NS), reports, &err) != SY_OK)
 		exit_status = sy_cli_fail(cli, "%s", err.message);
 	else
-		exit_status = json ? json_print(cli, reports, count) : table_print(cli, reports, count);
+		exit_status = json ? json_print(cluster, reports, count)
+		                   : table_print(cli, reports, count);
 	free(reports);
 	sy_client_close(client);
 	return exit_status;
@@ -142,8 +156,10 @@ static int status_show(const struct sy_cli *cli, bool json)
 int sy_command_status(struct sy_cli *cli, int argc, char **argv)
 {
 	bool json = false;
+	struct cluster cluster = {.cli = cli};
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
+		SY_CLI_DIRECTORY_OPTION(&cluster.address),
 		{.name = "json", .kind = SY_OPTION_FLAG, .target = &json, .help = "print JSON"},
 	};
 	const struct sy_usage usage = {
@@ -159,10 +175,10 @@ int sy_command_status(struct sy_cli *cli, int argc, char **argv)
 	pid_t pid;
 	if (!sy_cli_parse(cli, &usage, argc, argv, &arguments, &exit_status))
 		return exit_status;
-	if (!sy_cli_needs_run_dir(cli))
+	if (cluster.address == NULL && !sy_cli_needs_run_dir(cli))
 		return SY_EXIT_USAGE;
-	if (!sy_takedown_is_running(cli->run_dir, &pid))
+	if (cluster.address == NULL && !sy_takedown_is_running(cli->run_dir, &pid))
 		return sy_cli_fail(cli, "no cluster runs in %s: `slabyard up --run-dir %s` starts one",
 		                   cli->run_dir, cli->run_dir);
-	return status_show(cli, json);
+	return status_show(&cluster, json);
 }

@@ -1,22 +1,58 @@
-/* slabyard unit: one unit as a process. Run by `up`; by hand for a cluster one wants to watch. */
+/* slabyard unit: one unit as a process, run by `up`, or by hand for a cluster of several hosts. */
 #include "cli.h"
 #include "commands.h"
+#include "fail.h"
 #include "unit_options.h"
 
+#include <slabyard/client.h>
+#include <slabyard/directory.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
+
+static const uint64_t ANSWER_NS = 10000000000u;
+
+static const char details[] =
+	"Makes the run directory DIR if it is not there, registers at the directory as the unit of\n"
+	"that id, and serves until SIGTERM. It renews its lease there, and while it cannot for long\n"
+	"it answers nobody; declared dead, it ends. Clients of this host reach its rows; those of\n"
+	"other hosts do not yet. A unit that died is started again by the same command: what it left\n"
+	"is removed, and it comes back empty.\n";
+
+/* How many units the cluster of this directory has. */
+static sy_status units_count(const char *address, uint64_t *ret_count, sy_error *err)
+{
+	const sy_directory_options options = {.address = address};
+	sy_unit_entry *units = calloc(SY_DIRECTORY_UNITS_MAX, sizeof *units);
+	sy_directory *directory = NULL;
+	size_t listed = 0;
+	uint32_t slots = 0;
+	sy_status status =
+		units != NULL ? SY_OK : sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	if (status == SY_OK)
+		status = sy_directory_open(&options, &directory, err);
+	if (status == SY_OK)
+		status = sy_directory_units(directory, 0, sy_deadline_after(ANSWER_NS), units,
+		                            SY_DIRECTORY_UNITS_MAX, &listed, &slots, NULL, err);
+	sy_directory_close(directory);
+	free(units);
+	if (status == SY_OK)
+		*ret_count = slots;
+	return status;
+}
 
 int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 {
-	uint64_t unit_id = 0, unit_count = 1;
+	uint64_t unit_id = 0, unit_count = 0;
 	const char *directory = NULL;
 	struct sy_unit_options unit;
 	sy_unit_options_init(&unit);
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
-		{.name = "unit-id", .value = "K", .kind = SY_OPTION_COUNT, .target = &unit_id,
+		{.name = "id", .value = "K", .kind = SY_OPTION_COUNT, .target = &unit_id,
 		 .max = UINT32_MAX, .help = "its number, from 0; default: 0"},
 		{.name = "units", .value = "N", .kind = SY_OPTION_COUNT, .target = &unit_count, .min = 1,
-		 .max = SY_UNITS_MAX, .help = "units of the cluster; default: 1"},
+		 .max = SY_UNITS_MAX,
+		 .help = "units of the cluster; default: as the directory says, or 1"},
 		{.name = "directory", .value = "ADDRESS", .kind = SY_OPTION_TEXT, .target = &directory,
 		 .help = "the directory to register at; default: none"},
 		SY_UNIT_OPTION_ROWS(&unit),
@@ -24,7 +60,8 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 	const struct sy_usage usage = {
 		.name = "unit",
 		.arguments = "",
-		.summary = "Run one unit in this process until SIGTERM. `slabyard up` runs these.",
+		.summary = "Run one unit in this process until SIGTERM. `slabyard up` runs these itself.",
+		.details = details,
 		.options = options,
 		.option_count = sizeof options / sizeof options[0],
 	};
@@ -34,6 +71,11 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 		return exit_status;
 	if (!sy_cli_needs_run_dir(cli))
 		return SY_EXIT_USAGE;
+	sy_error err = {0};
+	if (unit_count == 0 && directory == NULL)
+		unit_count = 1;
+	if (unit_count == 0 && units_count(directory, &unit_count, &err) != SY_OK)
+		return sy_cli_fail(cli, "%s", err.message);
 	prctl(PR_SET_NAME, "slabyard-unit");
 	struct sy_unit_config config;
 	sy_unit_options_config(&unit, (uint32_t)unit_id, (uint32_t)unit_count, cli->run_dir, &config);

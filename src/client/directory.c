@@ -108,3 +108,26 @@ sy_status sy_directory_exited(sy_directory *directory, uint32_t unit_id, uint64_
 		return sy_fail(err, SY_E_INVALID, __func__, "incarnation 0 is no unit's");
 	return sy_dir_client_exited(directory->client, unit_id, incarnation, end_ns, err);
 }
+
+sy_status sy_directory_drain(sy_directory *directory, uint32_t unit_id, bool drain,
+                             uint64_t deadline_ns, sy_error *err)
+{
+	struct sy_unit_list list = {0};
+	uint64_t end_ns = sy_clock_deadline(deadline_ns, directory->timeout_ns);
+	sy_status status = sy_dir_client_units(directory->client, 0, end_ns, &list, err);
+
+	if (status != SY_OK)
+		return status;
+	struct sy_unit_info unit = {0};
+	if (unit_id < list.count && list.units[unit_id].unit_id == unit_id)
+		unit = list.units[unit_id];
+	sy_unit_list_done(&list);
+	if (unit.state == SY_UNIT_NONE)
+		return sy_fail(err, SY_E_INVALID, __func__, "no unit %u was ever registered", unit_id);
+	/* The incarnation that was seen: one that took its place meanwhile is not meant. */
+	status = sy_dir_client_set_state(directory->client, unit_id, unit.incarnation,
+	                                 drain ? SY_UNIT_DRAINING : SY_UNIT_ACTIVE, end_ns, err);
+	return status != SY_E_FATAL
+		? status
+		: sy_fail(err, SY_E_LOST, __func__, "unit %u is dead", unit_id);
+}

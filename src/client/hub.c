@@ -83,6 +83,7 @@ static sy_status learn_units(struct sy_hub *hub, sy_error *err)
 	if (status != SY_OK)
 		return status;
 	hub->unit_count = list.slot_count;
+	hub->times = list.times;
 	hub->units = calloc(hub->unit_count, sizeof *hub->units);
 	hub->links = calloc(hub->unit_count, sizeof *hub->links);
 	if (hub->units == NULL || hub->links == NULL)

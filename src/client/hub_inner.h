@@ -47,6 +47,7 @@ struct sy_hub {
 	struct sy_dir_client *directory;
 	struct sy_control_context *context;
 	uint32_t unit_count;     /* N */
+	struct sy_dir_times times; /* of units' leases */
 	struct sy_unit_info *units; /* N, as the directory said last */
 	struct sy_link **links;  /* N, made at first use */
 

@@ -294,6 +294,9 @@ static const char *call_name(enum sy_op_kind kind)
 /* Why nothing came by the deadline, as far as this side knows. */
 static const char *timeout_reason(const struct sy_call *call)
 {
+	if (call->op.was_busy && call->op.outcome.busy == SY_BUSY_FENCED)
+		return "the unit was out of touch with the directory until the deadline, and answers "
+		       "nobody meanwhile";
 	if (call->op.was_busy)
 		return "the unit stayed busy until the deadline";
 	if (call->link->control == NULL && call->link->failure.status != SY_OK)
@@ -334,6 +337,8 @@ static void fill_error(struct sy_call *call, sy_status status)
 		call->error.status = status; /* the words are the transport's own */
 		return;
 	}
+	if (op->end == SY_OP_END_LATE)
+		why = "its answer came too late to be believed unless the directory says that it lives";
 	if (op->end == SY_OP_END_SESSION)
 		why = call->found_dead ? "the unit is dead" : "the unit ended the session";
 	pthread_mutex_lock(&call->link->hub->lock); /* the link's failure may change */
@@ -361,11 +366,12 @@ static bool settle(struct sy_hub *hub, struct sy_call *call)
 		return true;
 	}
 	call->op.end = end;
-	if (end == SY_OP_END_SESSION) {
+	if (end == SY_OP_END_SESSION || end == SY_OP_END_LATE) {
 		if (call->found_dead)
 			incarnation = call->dead_incarnation;
 		says = sy_hub_ask(hub, call->unit_id, incarnation, call->op.deadline_ns);
-		if (says == SY_DIRECTORY_ALIVE && may_start_anew(call->op.kind) &&
+		if (end == SY_OP_END_SESSION && says == SY_DIRECTORY_ALIVE &&
+		    may_start_anew(call->op.kind) &&
 		    sy_clock_now_ns() + ASK_AGAIN_NS < call->op.deadline_ns) {
 			call->settled = false;
 			return false;
@@ -373,6 +379,8 @@ static bool settle(struct sy_hub *hub, struct sy_call *call)
 	}
 	call->found_dead = says == SY_DIRECTORY_DEAD;
 	call->status = sy_verdict(call->op.kind, end, says);
+	if (call->status != SY_OK && end == SY_OP_END_LATE)
+		sy_hub_unpin(hub, call->unit_id, incarnation, call->op.name);
 	if (call->status != SY_OK)
 		fill_error(call, call->status);
 	return true;

@@ -45,6 +45,7 @@ struct sy_link *sy_link_get(struct sy_hub *hub, uint32_t unit_id)
 		.identity = hub->identity,
 		.ns = {(const uint8_t *)hub->name_space, strlen(hub->name_space)},
 		.control_timeout_ns = hub->config.control_timeout_ns,
+		.trust_ns = hub->times.dead_after_ns - hub->times.fence_after_ns,
 	};
 
 	if (link == NULL)
@@ -103,7 +104,8 @@ static void call_ended(struct sy_link *link, struct sy_call *call)
 		at = &(*at)->next_on_link;
 	*at = call->next_on_link;
 	call->done = true;
-	if (call->op.end == SY_OP_END_OK && link->remote != NULL &&
+	bool answered = call->op.end == SY_OP_END_OK || call->op.end == SY_OP_END_LATE;
+	if (answered && link->remote != NULL &&
 	    link->remote->incarnation == call->op.incarnation)
 		call->remote = sy_remote_ref(link->remote);
 	call->waiter->pending--;

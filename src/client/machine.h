@@ -48,6 +48,8 @@ enum sy_op_end {
 	SY_OP_END_WRITE,    /* the WRITE failed */
 	SY_OP_END_CLOSED,   /* the machine was closed */
 	SY_OP_END_NO_PATH,  /* no transport reaches the slab */
+	SY_OP_END_LATE,     /* RESOLVE: answered as for OK, yet so late that the unit may be dead
+	                     * since: OK if the directory says that it lives, else to be unpinned */
 };
 
 /* One operation. The memory, and all that its fields point to, belongs to the caller and stays
@@ -106,6 +108,7 @@ struct sy_machine_config {
 	struct sy_identity identity;
 	struct sy_span ns; /* namespace; memory outlives the machine */
 	uint64_t control_timeout_ns;
+	uint64_t trust_ns; /* a resolve's answer that took longer ends LATE; 0: none does */
 };
 
 enum sy_machine_state {

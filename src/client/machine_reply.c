@@ -23,6 +23,14 @@ static void on_region(struct sy_machine *machine, struct sy_machine_op *op,
 	sy_machine_op_wake_at(machine, op, op->deadline_ns);
 }
 
+/* A fenced unit is silent before it is dead; but how long a message took in between nobody knows.
+ * Within dead_after - fence_after of the question its answer was given by one that lived. */
+static bool is_late(const struct sy_machine *machine, const struct sy_machine_op *op)
+{
+	uint64_t trust_ns = machine->config.trust_ns;
+	return trust_ns != 0 && !SY_MUTANT(45) && op->answered_ns - op->sent_ns > trust_ns;
+}
+
 static void on_resolved(struct sy_machine *machine, struct sy_machine_op *op,
                         const struct sy_reply *reply, uint64_t now_ns)
 {
@@ -39,7 +47,8 @@ static void on_resolved(struct sy_machine *machine, struct sy_machine_op *op,
 		sy_machine_op_queue(machine, op, SY_MACHINE_LIST_FIRST);
 		return;
 	}
-	sy_machine_op_finish(machine, op, SY_OP_END_OK, now_ns);
+	enum sy_op_end end = is_late(machine, op) ? SY_OP_END_LATE : SY_OP_END_OK;
+	sy_machine_op_finish(machine, op, end, now_ns);
 }
 
 static void on_ok(struct sy_machine *machine, struct sy_machine_op *op,

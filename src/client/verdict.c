@@ -38,6 +38,7 @@ sy_status sy_verdict(enum sy_op_kind kind, enum sy_op_end end, enum sy_directory
 	if (SY_MUTANT(25) && end == SY_OP_END_SESSION && says == SY_DIRECTORY_ALIVE)
 		says = SY_DIRECTORY_DEAD;
 	bool dead = says == SY_DIRECTORY_DEAD;
+	bool alive = says == SY_DIRECTORY_ALIVE;
 	switch (end) {
 	case SY_OP_END_OK:
 		return SY_OK;
@@ -49,6 +50,8 @@ sy_status sy_verdict(enum sy_op_kind kind, enum sy_op_end end, enum sy_directory
 		return dead ? dead_verdict(kind) : SY_E_TIMEOUT;
 	case SY_OP_END_PROTOCOL:
 		return dead ? dead_verdict(kind) : protocol_verdict(kind);
+	case SY_OP_END_LATE: /* it may have been dead when it said so */
+		return dead ? dead_verdict(kind) : alive ? SY_OK : SY_E_TRANSFER_FAILED;
 	case SY_OP_END_MISSING: /* a commit's outcome is no longer known: never lost */
 	case SY_OP_END_SESSION:
 	case SY_OP_END_WRITE:

@@ -1,11 +1,14 @@
 #include "dir_server.h"
+#include "clock.h"
 #include "control.h"
 #include "dir_store.h"
 #include "fail.h"
 
 #include <stdlib.h>
 
-enum { REQUESTS_PER_STEP = 64 };
+/* Renewals that wait are heard before a lease is looked at; a flood of other messages delays that
+ * by so many steps at most. */
+enum { REQUESTS_PER_STEP = 64, BUSY_STEPS_MAX = 1024 };
 
 struct sy_dir_server {
 	struct sy_control_server *control;
@@ -15,6 +18,8 @@ struct sy_dir_server {
 	struct sy_buf reply;
 	struct sy_dir_stats stats;
 	uint64_t stored_changes, changes; /* unequal: the file is behind */
+	uint64_t step_ns;                 /* when the last step began */
+	uint32_t busy_steps;              /* that left messages waiting, in a row */
 };
 
 /* True when all that the registry holds is on disk: only then may anything be answered, for an
@@ -32,26 +37,35 @@ static bool state_store(struct sy_dir_server *server, sy_error *err)
 	return true;
 }
 
-static sy_status registry_load(struct sy_dir_server *server, uint32_t slot_count, sy_error *err)
+static sy_status registry_load(struct sy_dir_server *server, uint32_t slot_count,
+                               const struct sy_dir_times *times, sy_error *err)
 {
-	sy_status status = sy_dir_store_load(server->state_path, &server->registry, err);
+	server->step_ns = sy_clock_now_ns();
+	sy_status status =
+		sy_dir_store_load(server->state_path, server->step_ns, &server->registry, err);
 	if (status != SY_OK)
 		return status;
 	if (server->registry == NULL)
-		server->registry = sy_registry_new(slot_count);
+		server->registry = sy_registry_new(slot_count, times);
 	if (server->registry == NULL)
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory for %u slots", slot_count);
 	uint32_t stored = sy_registry_slot_count(server->registry);
 	if (stored != slot_count)
 		return sy_fail(err, SY_E_INVALID, __func__, "the cluster has %u units, not %u", stored,
 		               slot_count);
+	/* A unit goes by the times that it was told when it registered. */
+	if (memcmp(times, sy_registry_times(server->registry), sizeof *times) != 0)
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "the cluster was made with other times until a unit is suspect, fenced "
+		               "and dead: give the same ones");
 	return SY_OK;
 }
 
 static sy_status server_fill(struct sy_dir_server *server, uint32_t slot_count,
-                             const char *const *endpoints, size_t endpoint_count, sy_error *err)
+                             const struct sy_dir_times *times, const char *const *endpoints,
+                             size_t endpoint_count, sy_error *err)
 {
-	sy_status status = registry_load(server, slot_count, err);
+	sy_status status = registry_load(server, slot_count, times, err);
 	if (status != SY_OK)
 		return status;
 	server->units = calloc(slot_count, sizeof *server->units);
@@ -64,12 +78,17 @@ static sy_status server_fill(struct sy_dir_server *server, uint32_t slot_count,
 }
 
 sy_status sy_dir_server_open(const char *state_path, uint32_t slot_count,
-                             const char *const *endpoints, size_t endpoint_count,
-                             struct sy_dir_server **ret_server, sy_error *err)
+                             const struct sy_dir_times *times, const char *const *endpoints,
+                             size_t endpoint_count, struct sy_dir_server **ret_server,
+                             sy_error *err)
 {
+	static const struct sy_dir_times no_leases;
+	const struct sy_dir_times *wanted = times != NULL ? times : &no_leases;
 	if (slot_count == 0 || slot_count > SY_UNITS_MAX)
 		return sy_fail(err, SY_E_INVALID, __func__, "a cluster has 1 to %d units, not %u",
 		               SY_UNITS_MAX, slot_count);
+	if (sy_dir_times_fault(wanted) != NULL)
+		return sy_fail(err, SY_E_INVALID, __func__, "%s", sy_dir_times_fault(wanted));
 	struct sy_dir_server *server = calloc(1, sizeof *server);
 	char *path = strdup(state_path);
 	if (server == NULL || path == NULL) {
@@ -78,7 +97,7 @@ sy_status sy_dir_server_open(const char *state_path, uint32_t slot_count,
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	}
 	server->state_path = path;
-	sy_status status = server_fill(server, slot_count, endpoints, endpoint_count, err);
+	sy_status status = server_fill(server, slot_count, wanted, endpoints, endpoint_count, err);
 	if (status != SY_OK) {
 		sy_dir_server_close(server);
 		return status;
@@ -98,6 +117,11 @@ void sy_dir_server_close(struct sy_dir_server *server)
 	free(server->units);
 	free(server->state_path);
 	free(server);
+}
+
+const char *sy_dir_server_endpoint(const struct sy_dir_server *server, size_t index)
+{
+	return sy_control_server_endpoint(server->control, index);
 }
 
 int sy_dir_server_fd(const struct sy_dir_server *server)
@@ -139,10 +163,10 @@ static enum sy_dir_fault request_run(struct sy_dir_server *server,
 	enum sy_dir_fault fault = SY_DIR_FAULT_NONE;
 	switch (request->op) {
 	case SY_DIR_OP_REGISTER:
-		fault = sy_registry_register(registry, unit);
+		fault = sy_registry_register(registry, unit, sy_clock_now_ns());
 		break;
 	case SY_DIR_OP_RENEW:
-		fault = sy_registry_renew(registry, unit->unit_id, unit->incarnation);
+		fault = sy_registry_renew(registry, unit->unit_id, unit->incarnation, sy_clock_now_ns());
 		break;
 	case SY_DIR_OP_EXITED:
 		fault = sy_registry_exited(registry, unit->unit_id, unit->incarnation);
@@ -192,7 +216,10 @@ static void request_answer(struct sy_dir_server *server, uint64_t route, const v
 		server->stats.refused++;
 	reply.epoch = sy_registry_epoch(server->registry);
 	reply.slot_count = sy_registry_slot_count(server->registry);
+	reply.times = *sy_registry_times(server->registry);
 	reply.stats = server->stats;
+	if (reply.fault == SY_DIR_FAULT_NONE && request.op == SY_DIR_OP_RENEW)
+		reply.unit_state = sy_registry_slot(server->registry, request.unit.unit_id)->state;
 	if (reply.fault == SY_DIR_FAULT_NONE && request.op == SY_DIR_OP_UNITS) {
 		reply.units = server->units;
 		reply.unit_count = sy_registry_units(server->registry, request.min_epoch, server->units);
@@ -203,17 +230,57 @@ static void request_answer(struct sy_dir_server *server, uint64_t route, const v
 		sy_control_server_send(server->control, route, server->reply.data, server->reply.bytes);
 }
 
+static uint64_t longest_sleep_ns(const struct sy_dir_server *server)
+{
+	return sy_registry_times(server->registry)->suspect_after_ns / 2;
+}
+
+/* This process stood still, or its disk did: renewals may have come to nothing meanwhile, so that
+ * no silence before now counts. */
+static void notice_stall(struct sy_dir_server *server, uint64_t now_ns)
+{
+	if (now_ns - server->step_ns > 2 * longest_sleep_ns(server))
+		sy_registry_deaf(server->registry, now_ns);
+	server->step_ns = now_ns;
+}
+
+static void look_at_leases(struct sy_dir_server *server, uint64_t now_ns)
+{
+	const struct sy_registry_ticked ticked = sy_registry_tick(server->registry, now_ns);
+	if (ticked.suspects == 0 && ticked.deaths == 0)
+		return;
+	server->changes++;
+	server->stats.suspects += ticked.suspects;
+	server->stats.deaths += ticked.deaths;
+	state_store(server, NULL);
+}
+
 bool sy_dir_server_step(struct sy_dir_server *server)
 {
 	uint64_t route;
 	const void *message;
 	size_t bytes;
-	for (uint32_t done = 0; done < REQUESTS_PER_STEP; done++) {
-		if (!sy_control_server_receive(server->control, &route, &message, &bytes))
-			return false;
-		request_answer(server, route, message, bytes);
+	bool more = true;
+	/* Leases are looked at with this time, though it may be long ago when they are. */
+	uint64_t now_ns = sy_clock_now_ns();
+	notice_stall(server, now_ns);
+	for (uint32_t done = 0; done < REQUESTS_PER_STEP && more; done++) {
+		more = sy_control_server_receive(server->control, &route, &message, &bytes);
+		if (more)
+			request_answer(server, route, message, bytes);
 	}
-	return true;
+	server->busy_steps = more ? server->busy_steps + 1 : 0;
+	if (!more || server->busy_steps > BUSY_STEPS_MAX)
+		look_at_leases(server, now_ns);
+	return more;
+}
+
+uint64_t sy_dir_server_deadline(const struct sy_dir_server *server)
+{
+	uint64_t due_ns = sy_registry_deadline(server->registry);
+	if (due_ns == UINT64_MAX)
+		return due_ns;
+	return sy_min_u64(due_ns, server->step_ns + longest_sleep_ns(server));
 }
 
 void sy_dir_server_exited(struct sy_dir_server *server, uint32_t unit_id, uint64_t incarnation)

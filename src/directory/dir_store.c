@@ -13,7 +13,7 @@
 
 enum { HEADER_BYTES = 16, PATH_BYTES = 4096 };
 
-static const char magic[8] = "SYDIR01\n";
+static const char magic[8] = "SYDIR02\n";
 
 /* The whole file in memory; buf->failed if there was none. */
 static void registry_encode(const struct sy_registry *registry, struct sy_buf *buf)
@@ -27,6 +27,7 @@ static void registry_encode(const struct sy_registry *registry, struct sy_buf *b
 	struct sy_dir_reply reply = {
 		.epoch = sy_registry_epoch(registry),
 		.slot_count = slot_count,
+		.times = *sy_registry_times(registry),
 		.units = units,
 		.unit_count = sy_registry_units(registry, 0, units),
 	};
@@ -91,7 +92,7 @@ sy_status sy_dir_store_save(const char *path, const struct sy_registry *registry
 	return sy_fail(err, SY_E_SYS, __func__, "cannot write %.120s: %s", path, strerror(why));
 }
 
-static struct sy_registry *registry_decode(const uint8_t *data, size_t bytes)
+static struct sy_registry *registry_decode(const uint8_t *data, size_t bytes, uint64_t now_ns)
 {
 	if (bytes < HEADER_BYTES || memcmp(data, magic, sizeof magic) != 0)
 		return NULL;
@@ -108,12 +109,14 @@ static struct sy_registry *registry_decode(const uint8_t *data, size_t bytes)
 	if (sy_dir_reply_decode(body, body_bytes, SY_DIR_OP_UNITS, units, SY_UNITS_MAX, &reply,
 	                        NULL) == SY_OK &&
 	    reply.fault == SY_DIR_FAULT_NONE && reply.unit_count == reply.slot_count)
-		registry = sy_registry_restore(reply.epoch, units, reply.slot_count);
+		registry = sy_registry_restore(reply.epoch, &reply.times, units, reply.slot_count,
+		                               now_ns);
 	free(units);
 	return registry;
 }
 
-sy_status sy_dir_store_load(const char *path, struct sy_registry **ret_registry, sy_error *err)
+sy_status sy_dir_store_load(const char *path, uint64_t now_ns, struct sy_registry **ret_registry,
+                            sy_error *err)
 {
 	const size_t room = HEADER_BYTES + SY_DIR_REPLY_MAX_BYTES + 1;
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -128,7 +131,7 @@ sy_status sy_dir_store_load(const char *path, struct sy_registry **ret_registry,
 	int why = errno;
 	struct sy_registry *registry = NULL;
 	if (bytes >= 0 && (size_t)bytes < room)
-		registry = registry_decode(data, (size_t)bytes);
+		registry = registry_decode(data, (size_t)bytes, now_ns);
 	free(data);
 	close(fd);
 	if (bytes < 0)

@@ -1,6 +1,6 @@
 /* The registry on disk: one file, replaced whole.
  *
- *   0   magic "SYDIR01\n"
+ *   0   magic "SYDIR02\n"
  *   8   crc32c of the body, u32
  *   12  bytes of the body, u32
  *   16  body: the reply to `units` of dir_message.h, with every slot
@@ -16,8 +16,10 @@
  * then still there. */
 sy_status sy_dir_store_save(const char *path, const struct sy_registry *registry, sy_error *err);
 
-/* The registry as stored, its epoch raised (sy_registry_restore); owned by the caller. NULL and
- * SY_OK: there is no such file. SY_E_PROTOCOL: it is damaged; SY_E_SYS. */
-sy_status sy_dir_store_load(const char *path, struct sy_registry **ret_registry, sy_error *err);
+/* The registry as stored, its epoch raised and its leases begun anew at now_ns
+ * (sy_registry_restore); owned by the caller. NULL and SY_OK: there is no such file.
+ * SY_E_PROTOCOL: it is damaged, or another version's; SY_E_SYS. */
+sy_status sy_dir_store_load(const char *path, uint64_t now_ns, struct sy_registry **ret_registry,
+                            sy_error *err);
 
 #endif

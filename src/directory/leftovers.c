@@ -134,7 +134,8 @@ static void processes_find(const struct sy_run_dir *dir, struct processes *ret_p
 			process_add(ret_processes, units.ids[i], (int)pid, pidfd);
 	}
 	if (sy_run_dir_file(dir, "directory.state", path, NULL) == SY_OK)
-		(void)sy_dir_store_load(path, &registry, NULL); /* damaged: the locks are what there is */
+		/* damaged: the locks are what there is */
+		(void)sy_dir_store_load(path, 0, &registry, NULL);
 	sy_process_identity(&self);
 	for (uint32_t i = 0; registry != NULL && i < sy_registry_slot_count(registry); i++)
 		process_add_registered(ret_processes, sy_registry_slot(registry, i), self.boot_id);

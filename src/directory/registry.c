@@ -2,25 +2,34 @@
 
 #include <stdlib.h>
 
-struct sy_registry {
-	uint64_t epoch;
-	uint32_t slot_count;
-	struct sy_unit_info slots[];
+#include "guard.h"
+
+struct slot {
+	struct sy_unit_info info;
+	uint64_t heard_ns; /* its lease counts from here; not stored */
 };
 
-struct sy_registry *sy_registry_new(uint32_t slot_count)
+struct sy_registry {
+	uint64_t epoch;
+	struct sy_dir_times times;
+	uint32_t slot_count;
+	struct slot slots[];
+};
+
+struct sy_registry *sy_registry_new(uint32_t slot_count, const struct sy_dir_times *times)
 {
-	if (slot_count == 0 || slot_count > SY_UNITS_MAX)
+	if (slot_count == 0 || slot_count > SY_UNITS_MAX || sy_dir_times_fault(times) != NULL)
 		return NULL;
 	struct sy_registry *registry =
 		calloc(1, sizeof *registry + slot_count * sizeof registry->slots[0]);
 	if (registry == NULL)
 		return NULL;
 	registry->epoch = 1;
+	registry->times = *times;
 	registry->slot_count = slot_count;
 	for (uint32_t i = 0; i < slot_count; i++) {
-		registry->slots[i].unit_id = i;
-		registry->slots[i].epoch = registry->epoch;
+		registry->slots[i].info.unit_id = i;
+		registry->slots[i].info.epoch = registry->epoch;
 	}
 	return registry;
 }
@@ -40,31 +49,51 @@ uint32_t sy_registry_slot_count(const struct sy_registry *registry)
 	return registry->slot_count;
 }
 
+const struct sy_dir_times *sy_registry_times(const struct sy_registry *registry)
+{
+	return &registry->times;
+}
+
 const struct sy_unit_info *sy_registry_slot(const struct sy_registry *registry, uint32_t unit_id)
 {
-	return unit_id < registry->slot_count ? &registry->slots[unit_id] : NULL;
+	return unit_id < registry->slot_count ? &registry->slots[unit_id].info : NULL;
 }
 
-static bool is_held(const struct sy_unit_info *slot)
+static bool is_held(const struct sy_unit_info *info)
 {
-	return slot->state != SY_UNIT_NONE && slot->state != SY_UNIT_DEAD;
+	return info->state != SY_UNIT_NONE && info->state != SY_UNIT_DEAD;
 }
 
-static void slot_changed(struct sy_registry *registry, struct sy_unit_info *slot)
+static void state_change(struct sy_registry *registry, struct sy_unit_info *info,
+                         enum sy_unit_state state)
 {
+	if (info->state == state)
+		return;
+	info->state = state;
 	registry->epoch++;
-	slot->epoch = registry->epoch;
+	info->epoch = registry->epoch;
 }
 
-static void slot_bury(struct sy_registry *registry, struct sy_unit_info *slot)
+static void slot_bury(struct sy_registry *registry, struct sy_unit_info *info)
 {
-	slot->state = SY_UNIT_DEAD;
-	slot->turn++;
-	slot_changed(registry, slot);
+	info->turn++;
+	state_change(registry, info, SY_UNIT_DEAD);
+}
+
+/* What a unit that is heard of is. */
+static enum sy_unit_state heard_state(const struct sy_unit_info *info)
+{
+	return info->draining ? SY_UNIT_DRAINING : SY_UNIT_ACTIVE;
+}
+
+static void lease_renew(struct sy_registry *registry, struct slot *slot, uint64_t now_ns)
+{
+	slot->heard_ns = now_ns;
+	state_change(registry, &slot->info, heard_state(&slot->info));
 }
 
 enum sy_dir_fault sy_registry_register(struct sy_registry *registry,
-                                       const struct sy_unit_info *unit)
+                                       const struct sy_unit_info *unit, uint64_t now_ns)
 {
 	if (unit->unit_id >= registry->slot_count)
 		return SY_DIR_FAULT_NO_SLOT;
@@ -72,43 +101,68 @@ enum sy_dir_fault sy_registry_register(struct sy_registry *registry,
 	    sy_unit_address_fault(unit->tcp_address) != NULL ||
 	    sy_unit_address_fault(unit->local_path) != NULL)
 		return SY_DIR_FAULT_MALFORMED;
-	struct sy_unit_info *slot = &registry->slots[unit->unit_id];
-	if (slot->incarnation == unit->incarnation)
-		return is_held(slot) ? SY_DIR_FAULT_NONE : SY_DIR_FAULT_BURIED;
-	if (is_held(slot))
+	struct slot *slot = &registry->slots[unit->unit_id];
+	if (slot->info.incarnation == unit->incarnation) {
+		if (!is_held(&slot->info))
+			return SY_DIR_FAULT_BURIED;
+		lease_renew(registry, slot, now_ns);
+		return SY_DIR_FAULT_NONE;
+	}
+	if (is_held(&slot->info))
 		return SY_DIR_FAULT_HELD;
-	if (slot->turn != unit->turn)
+	if (slot->info.turn != unit->turn)
 		return SY_DIR_FAULT_TURN;
-	*slot = *unit;
-	slot->state = SY_UNIT_ACTIVE;
-	slot->turn++;
-	slot_changed(registry, slot);
+	slot->info = *unit;
+	slot->info.state = SY_UNIT_NONE;
+	slot->info.draining = false;
+	slot->info.turn++;
+	lease_renew(registry, slot, now_ns);
 	return SY_DIR_FAULT_NONE;
 }
 
-enum sy_dir_fault sy_registry_renew(const struct sy_registry *registry, uint32_t unit_id,
-                                    uint64_t incarnation)
+/* The slot that this incarnation holds; NULL and why: it holds none. */
+static struct slot *slot_held(struct sy_registry *registry, uint32_t unit_id,
+                              uint64_t incarnation, enum sy_dir_fault *ret_fault)
 {
-	if (unit_id >= registry->slot_count)
-		return SY_DIR_FAULT_NO_SLOT;
-	const struct sy_unit_info *slot = &registry->slots[unit_id];
-	bool holds = slot->incarnation == incarnation && is_held(slot);
-	return holds ? SY_DIR_FAULT_NONE : SY_DIR_FAULT_BURIED;
+	if (unit_id >= registry->slot_count) {
+		*ret_fault = SY_DIR_FAULT_NO_SLOT;
+		return NULL;
+	}
+	struct slot *slot = &registry->slots[unit_id];
+	bool came_back = SY_MUTANT(44) && slot->info.state == SY_UNIT_DEAD;
+	if (slot->info.incarnation == incarnation && (is_held(&slot->info) || came_back))
+		return slot;
+	*ret_fault = slot->info.state == SY_UNIT_NONE ? SY_DIR_FAULT_EMPTY : SY_DIR_FAULT_BURIED;
+	return NULL;
+}
+
+enum sy_dir_fault sy_registry_renew(struct sy_registry *registry, uint32_t unit_id,
+                                    uint64_t incarnation, uint64_t now_ns)
+{
+	enum sy_dir_fault fault = SY_DIR_FAULT_NONE;
+	struct slot *slot = slot_held(registry, unit_id, incarnation, &fault);
+	if (slot != NULL)
+		lease_renew(registry, slot, now_ns);
+	return fault;
 }
 
 enum sy_dir_fault sy_registry_set_state(struct sy_registry *registry, uint32_t unit_id,
                                         uint64_t incarnation, enum sy_unit_state state)
 {
-	enum sy_dir_fault fault = sy_registry_renew(registry, unit_id, incarnation);
-	if (fault != SY_DIR_FAULT_NONE)
+	enum sy_dir_fault fault = SY_DIR_FAULT_NONE;
+	struct slot *slot = slot_held(registry, unit_id, incarnation, &fault);
+	if (slot == NULL)
 		return fault;
-	if (state != SY_UNIT_ACTIVE && state != SY_UNIT_SUSPECT && state != SY_UNIT_DRAINING)
+	if (state != SY_UNIT_ACTIVE && state != SY_UNIT_DRAINING)
 		return SY_DIR_FAULT_STATE;
-	struct sy_unit_info *slot = &registry->slots[unit_id];
-	if (slot->state != state) {
-		slot->state = state;
-		slot_changed(registry, slot);
-	}
+	struct sy_unit_info *info = &slot->info;
+	if (info->draining == (state == SY_UNIT_DRAINING))
+		return SY_DIR_FAULT_NONE;
+	info->draining = state == SY_UNIT_DRAINING;
+	if (info->state == SY_UNIT_SUSPECT)
+		info->epoch = ++registry->epoch; /* that it shall drain is a change, too */
+	else
+		state_change(registry, info, state);
 	return SY_DIR_FAULT_NONE;
 }
 
@@ -119,11 +173,11 @@ enum sy_dir_fault sy_registry_exited(struct sy_registry *registry, uint32_t unit
 		return SY_DIR_FAULT_NO_SLOT;
 	if (incarnation == 0)
 		return SY_DIR_FAULT_MALFORMED;
-	struct sy_unit_info *slot = &registry->slots[unit_id];
-	if (slot->incarnation != incarnation)
-		slot->turn++; /* buried long ago, or not registered yet and now never to be */
-	else if (is_held(slot))
-		slot_bury(registry, slot);
+	struct sy_unit_info *info = &registry->slots[unit_id].info;
+	if (info->incarnation != incarnation)
+		info->turn++; /* buried long ago, or not registered yet and now never to be */
+	else if (is_held(info))
+		slot_bury(registry, info);
 	return SY_DIR_FAULT_NONE;
 }
 
@@ -132,12 +186,67 @@ enum sy_dir_fault sy_registry_process_exited(struct sy_registry *registry, uint3
 {
 	if (unit_id >= registry->slot_count)
 		return SY_DIR_FAULT_NO_SLOT;
-	struct sy_unit_info *slot = &registry->slots[unit_id];
-	if (is_held(slot) && slot->pid == pid)
-		slot_bury(registry, slot);
+	struct sy_unit_info *info = &registry->slots[unit_id].info;
+	if (is_held(info) && info->pid == pid)
+		slot_bury(registry, info);
 	else
-		slot->turn++;
+		info->turn++;
 	return SY_DIR_FAULT_NONE;
+}
+
+static uint64_t after(uint64_t from_ns, uint64_t length_ns)
+{
+	return length_ns > UINT64_MAX - from_ns ? UINT64_MAX : from_ns + length_ns;
+}
+
+static uint64_t dead_at(const struct sy_registry *registry, const struct slot *slot)
+{
+	uint64_t length_ns =
+		SY_MUTANT(46) ? registry->times.suspect_after_ns : registry->times.dead_after_ns;
+	return after(slot->heard_ns, length_ns);
+}
+
+struct sy_registry_ticked sy_registry_tick(struct sy_registry *registry, uint64_t now_ns)
+{
+	struct sy_registry_ticked ticked = {0};
+	if (!sy_dir_times_lease(&registry->times))
+		return ticked;
+	for (uint32_t i = 0; i < registry->slot_count; i++) {
+		struct slot *slot = &registry->slots[i];
+		if (!is_held(&slot->info))
+			continue;
+		if (now_ns >= dead_at(registry, slot)) {
+			slot_bury(registry, &slot->info);
+			ticked.deaths++;
+		} else if (now_ns >= after(slot->heard_ns, registry->times.suspect_after_ns)) {
+			ticked.suspects += slot->info.state != SY_UNIT_SUSPECT;
+			state_change(registry, &slot->info, SY_UNIT_SUSPECT);
+		}
+	}
+	return ticked;
+}
+
+uint64_t sy_registry_deadline(const struct sy_registry *registry)
+{
+	uint64_t at_ns = UINT64_MAX;
+	if (!sy_dir_times_lease(&registry->times))
+		return at_ns;
+	for (uint32_t i = 0; i < registry->slot_count; i++) {
+		const struct slot *slot = &registry->slots[i];
+		if (!is_held(&slot->info))
+			continue;
+		uint64_t due_ns = slot->info.state == SY_UNIT_SUSPECT
+		                          ? dead_at(registry, slot)
+		                          : after(slot->heard_ns, registry->times.suspect_after_ns);
+		at_ns = due_ns < at_ns ? due_ns : at_ns;
+	}
+	return at_ns;
+}
+
+void sy_registry_deaf(struct sy_registry *registry, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < registry->slot_count; i++)
+		registry->slots[i].heard_ns = now_ns;
 }
 
 uint32_t sy_registry_units(const struct sy_registry *registry, uint64_t min_epoch,
@@ -146,8 +255,8 @@ uint32_t sy_registry_units(const struct sy_registry *registry, uint64_t min_epoc
 	bool is_other_life = min_epoch > registry->epoch && min_epoch - registry->epoch > 1;
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < registry->slot_count; i++) {
-		if (registry->slots[i].epoch >= min_epoch || is_other_life)
-			out[count++] = registry->slots[i];
+		if (registry->slots[i].info.epoch >= min_epoch || is_other_life)
+			out[count++] = registry->slots[i].info;
 	}
 	return count;
 }
@@ -160,10 +269,11 @@ static bool stored_slot_is_whole(const struct sy_unit_info *slot, uint32_t unit_
 	return (slot->state == SY_UNIT_NONE) == (slot->incarnation == 0);
 }
 
-struct sy_registry *sy_registry_restore(uint64_t epoch, const struct sy_unit_info *units,
-                                        uint32_t slot_count)
+struct sy_registry *sy_registry_restore(uint64_t epoch, const struct sy_dir_times *times,
+                                        const struct sy_unit_info *units, uint32_t slot_count,
+                                        uint64_t now_ns)
 {
-	struct sy_registry *registry = sy_registry_new(slot_count);
+	struct sy_registry *registry = sy_registry_new(slot_count, times);
 	if (registry == NULL)
 		return NULL;
 	registry->epoch = epoch + 1;
@@ -172,8 +282,9 @@ struct sy_registry *sy_registry_restore(uint64_t epoch, const struct sy_unit_inf
 			sy_registry_free(registry);
 			return NULL;
 		}
-		registry->slots[i] = units[i];
-		registry->slots[i].epoch = registry->epoch;
+		registry->slots[i].info = units[i];
+		registry->slots[i].info.epoch = registry->epoch;
 	}
+	sy_registry_deaf(registry, SY_MUTANT(43) ? 0 : now_ns);
 	return registry;
 }

@@ -6,20 +6,19 @@
 #include "leftovers.h"
 #include "restart.h"
 #include "run_lock.h"
+#include "tell.h"
 #include "units.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static const uint64_t LEFTOVERS_NS = 5000000000u; /* a unit's clean end takes no longer */
@@ -54,32 +53,12 @@ struct supervisor {
 	bool had_incident; /* the log is worth keeping */
 };
 
-/* A line with its time (of the wall: it is for people), in one write. */
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
-{
-	char line[640];
-	struct timespec now;
-	struct tm utc;
-	va_list args;
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &utc);
-	size_t head = strftime(line, sizeof line, "%Y-%m-%d %H:%M:%SZ ", &utc);
-	va_start(args, format);
-	size_t length = head + sy_format_list(line + head, sizeof line - head - 1, format, args);
-	va_end(args);
-	if (length > sizeof line - 2)
-		length = sizeof line - 2;
-	line[length++] = '\n';
-	ssize_t unused = write(STDERR_FILENO, line, length);
-	(void)unused;
-}
-
 /* What a unit says is passed on, a line late, so that its last words before a failed start are
  * told once, as the failure. */
 static void unit_tell(void *context, const char *line)
 {
 	const uint32_t *unit_id = context;
-	say("unit %u: %s", *unit_id, line);
+	sy_tell("unit %u: %s", *unit_id, line);
 }
 
 static void held_tell(struct sy_child *child, uint32_t unit_id)
@@ -119,8 +98,8 @@ static sy_status directory_open(struct supervisor *supervisor)
 	sy_format(supervisor->endpoint, sizeof supervisor->endpoint, "ipc://%s", socket);
 	const char *const endpoints[] = {supervisor->endpoint};
 	sy_error inner;
-	status = sy_dir_server_open(state, config->unit_count, endpoints, 1, &supervisor->directory,
-	                            &inner);
+	status = sy_dir_server_open(state, config->unit_count, NULL, endpoints, 1,
+	                            &supervisor->directory, &inner);
 	if (status == SY_E_INVALID || status == SY_E_PROTOCOL)
 		return sy_fail(supervisor->err, status, __func__,
 		               "what a killed cluster left in %s does not fit: %s; `slabyard down "
@@ -144,7 +123,7 @@ static sy_status unit_start(struct supervisor *supervisor, uint32_t unit_id, sy_
 	sy_format(id, sizeof id, "%u", unit_id);
 	sy_format(count, sizeof count, "%u", config->unit_count);
 	const char *const before[] = {
-		"slabyard", "unit",         "--run-dir",          supervisor->dir.path, "--unit-id", id,
+		"slabyard", "unit",         "--run-dir",          supervisor->dir.path, "--id", id,
 		"--units",  count,          "--directory",        supervisor->endpoint};
 	_Static_assert(sizeof before / sizeof before[0] + 1 == WORDS_BEFORE, "room and a NULL");
 	memcpy(words, before, sizeof before);
@@ -208,13 +187,13 @@ static void incident_tell(struct supervisor *supervisor, uint32_t unit_id, const
 	char wait[SY_DURATION_TEXT_BYTES];
 	supervisor->had_incident = true;
 	if (!supervisor->config->restart) {
-		say("unit %u %s: what it held is gone, the others serve on", unit_id, what);
+		sy_tell("unit %u %s: what it held is gone, the others serve on", unit_id, what);
 	} else if (!sy_restart_ended(restart, now_ns)) {
-		say("unit %u %s: it was restarted %d times in a row and now stays dead", unit_id, what,
+		sy_tell("unit %u %s: it was restarted %d times in a row and now stays dead", unit_id, what,
 		    SY_RESTARTS_IN_A_ROW);
 	} else {
 		sy_format_duration(restart->due_ns - now_ns, wait);
-		say("unit %u %s: what it held is gone, it is restarted in %s", unit_id, what, wait);
+		sy_tell("unit %u %s: what it held is gone, it is restarted in %s", unit_id, what, wait);
 	}
 }
 
@@ -228,7 +207,7 @@ static void restarts_run(struct supervisor *supervisor, uint64_t *ret_next_ns)
 		if (restart->due_ns != 0 && restart->due_ns <= sy_clock_now_ns()) {
 			sy_child_done(&supervisor->children[i]);
 			if (unit_start(supervisor, i, &err) == SY_OK)
-				say("unit %u is restarted as process %d", i, (int)supervisor->children[i].pid);
+				sy_tell("unit %u is restarted as process %d", i, (int)supervisor->children[i].pid);
 			else
 				incident_tell(supervisor, i, err.message);
 		}
@@ -264,7 +243,7 @@ static void unit_over(struct supervisor *supervisor, uint32_t unit_id)
 		bool is_clean = WIFEXITED(child->wait_status) && WEXITSTATUS(child->wait_status) == 0;
 		if (!is_clean) {
 			supervisor->had_incident = true;
-			say("unit %u (process %d) %s when told to end", unit_id, (int)child->pid, end);
+			sy_tell("unit %u (process %d) %s when told to end", unit_id, (int)child->pid, end);
 		}
 	}
 }
@@ -316,7 +295,7 @@ static bool phase_check(struct supervisor *supervisor)
 	case PHASE_TERMINATING:
 		if (is_late && living_count(supervisor) > 0) {
 			supervisor->had_incident = true;
-			say("%u units did not end in time and are killed", living_count(supervisor));
+			sy_tell("%u units did not end in time and are killed", living_count(supervisor));
 			phase_set(supervisor, PHASE_KILLING, KILL_GRACE_NS);
 		}
 		return living_count(supervisor) > 0;

@@ -29,6 +29,7 @@ struct asking {
 	struct sy_dir_client *client;
 	enum sy_dir_op op;
 	uint64_t request_id;
+	uint64_t sent_ns; /* of the try that was answered */
 	struct sy_buf message;
 	struct sy_unit_info *units; /* lent for the reply's list */
 	uint32_t unit_capacity;
@@ -114,6 +115,7 @@ static sy_status try_once(struct asking *asking, uint64_t try_deadline_ns, sy_er
 	                                          &socket, err);
 	if (status != SY_OK)
 		return status;
+	asking->sent_ns = sy_clock_now_ns();
 	status = sy_control_client_send(socket, asking->message.data, asking->message.bytes)
 	             ? reply_await(asking, socket, try_deadline_ns, err)
 	             : SY_E_BUSY;
@@ -133,6 +135,7 @@ static sy_status fault_status(enum sy_dir_fault fault)
 		return SY_E_FATAL;
 	case SY_DIR_FAULT_NO_SLOT:
 	case SY_DIR_FAULT_STATE:
+	case SY_DIR_FAULT_EMPTY:
 		return SY_E_INVALID;
 	case SY_DIR_FAULT_STORE:
 		return SY_E_SYS;
@@ -192,8 +195,18 @@ static const struct sy_unit_info *slot_of(const struct sy_unit_list *list, uint3
 	return is_slot ? &list->units[unit_id] : NULL;
 }
 
+static void renewal_fill(const struct asking *asking, enum sy_unit_state state,
+                         const struct sy_dir_times *times, struct sy_dir_renewal *ret_renewal)
+{
+	if (ret_renewal != NULL)
+		*ret_renewal = (struct sy_dir_renewal){
+			.sent_ns = asking->sent_ns, .answered_ns = sy_clock_now_ns(), .state = state,
+			.times = *times};
+}
+
 sy_status sy_dir_client_register(struct sy_dir_client *client, const struct sy_unit_info *unit,
-                                 uint64_t deadline_ns, sy_error *err)
+                                 uint64_t deadline_ns, struct sy_dir_renewal *ret_renewal,
+                                 sy_error *err)
 {
 	struct sy_unit_list list = {0};
 	struct sy_dir_request request = {.op = SY_DIR_OP_REGISTER, .unit = *unit};
@@ -212,6 +225,7 @@ sy_status sy_dir_client_register(struct sy_dir_client *client, const struct sy_u
 		bool is_slot = slot != NULL;
 		request.unit.turn = is_slot ? slot->turn : 0;
 		uint32_t slot_count = list.slot_count;
+		const struct sy_dir_times times = list.times;
 		sy_unit_list_done(&list);
 		if (!is_slot)
 			return sy_fail(err, SY_E_INVALID, __func__,
@@ -219,6 +233,8 @@ sy_status sy_dir_client_register(struct sy_dir_client *client, const struct sy_u
 			               slot_count);
 		status = ask(&asking, &request, deadline_ns, err);
 		bool moved = status == SY_E_BUSY && asking.reply.fault == SY_DIR_FAULT_TURN;
+		if (status == SY_OK)
+			renewal_fill(&asking, SY_UNIT_ACTIVE, &times, ret_renewal);
 		if (!moved)
 			return status;
 		if (sy_clock_now_ns() >= deadline_ns)
@@ -227,37 +243,39 @@ sy_status sy_dir_client_register(struct sy_dir_client *client, const struct sy_u
 	}
 }
 
-static sy_status ask_about(struct sy_dir_client *client, enum sy_dir_op op, uint32_t unit_id,
-                           uint64_t incarnation, enum sy_unit_state state, uint64_t deadline_ns,
-                           sy_error *err)
+sy_status sy_dir_client_renew(struct sy_dir_client *client, uint32_t unit_id, uint64_t incarnation,
+                              uint64_t deadline_ns, struct sy_dir_renewal *ret_renewal,
+                              sy_error *err)
 {
+	static const struct sy_dir_times no_times;
 	struct asking asking = {.client = client};
 	struct sy_dir_request request = {
-		.op = op,
-		.unit = {.unit_id = unit_id, .incarnation = incarnation, .state = state},
-	};
-	return ask(&asking, &request, deadline_ns, err);
-}
-
-sy_status sy_dir_client_renew(struct sy_dir_client *client, uint32_t unit_id, uint64_t incarnation,
-                              uint64_t deadline_ns, sy_error *err)
-{
-	return ask_about(client, SY_DIR_OP_RENEW, unit_id, incarnation, SY_UNIT_NONE, deadline_ns,
-	                 err);
+		.op = SY_DIR_OP_RENEW, .unit = {.unit_id = unit_id, .incarnation = incarnation}};
+	sy_status status = ask(&asking, &request, deadline_ns, err);
+	if (status == SY_OK)
+		renewal_fill(&asking, asking.reply.unit_state, &no_times, ret_renewal);
+	return status;
 }
 
 sy_status sy_dir_client_set_state(struct sy_dir_client *client, uint32_t unit_id,
                                   uint64_t incarnation, enum sy_unit_state state,
                                   uint64_t deadline_ns, sy_error *err)
 {
-	return ask_about(client, SY_DIR_OP_SET_STATE, unit_id, incarnation, state, deadline_ns, err);
+	struct asking asking = {.client = client};
+	struct sy_dir_request request = {
+		.op = SY_DIR_OP_SET_STATE,
+		.unit = {.unit_id = unit_id, .incarnation = incarnation, .state = state},
+	};
+	return ask(&asking, &request, deadline_ns, err);
 }
 
 sy_status sy_dir_client_exited(struct sy_dir_client *client, uint32_t unit_id,
                                uint64_t incarnation, uint64_t deadline_ns, sy_error *err)
 {
-	return ask_about(client, SY_DIR_OP_EXITED, unit_id, incarnation, SY_UNIT_NONE, deadline_ns,
-	                 err);
+	struct asking asking = {.client = client};
+	struct sy_dir_request request = {
+		.op = SY_DIR_OP_EXITED, .unit = {.unit_id = unit_id, .incarnation = incarnation}};
+	return ask(&asking, &request, deadline_ns, err);
 }
 
 sy_status sy_dir_client_units(struct sy_dir_client *client, uint64_t min_epoch,
@@ -276,6 +294,7 @@ sy_status sy_dir_client_units(struct sy_dir_client *client, uint64_t min_epoch,
 	*ret_list = (struct sy_unit_list){
 		.epoch = asking.reply.epoch,
 		.slot_count = asking.reply.slot_count,
+		.times = asking.reply.times,
 		.count = asking.reply.unit_count,
 		.units = units,
 	};

@@ -27,17 +27,27 @@ void sy_dir_client_close(struct sy_dir_client *client);
  * SY_E_FATAL (this process is a fork child of the one that opened the client), and with what is
  * named at each. */
 
-/* Enters the unit into its slot. state, turn and epoch of `unit` are not read. Call it when the
- * unit can serve, and let it answer no client before this returned: an incarnation that a client
- * has met and that the directory does not know is taken for dead.
+/* An answered register or renew: the unit's lease begins when it was sent. Who holds none passes
+ * NULL below. */
+struct sy_dir_renewal {
+	uint64_t sent_ns, answered_ns;
+	enum sy_unit_state state;  /* of the unit, as the directory has it */
+	struct sy_dir_times times; /* of register */
+};
+
+/* Enters the unit into its slot. state, draining, turn and epoch of `unit` are not read. Call it
+ * when the unit can serve, and let it answer no client before this returned: an incarnation that a
+ * client has met and that the directory does not know is taken for dead.
  * SY_E_BUSY: the slot is held by a unit that is not dead; SY_E_INVALID: no such slot, or an
  * address at fault; SY_E_FATAL: this incarnation was declared dead. */
 sy_status sy_dir_client_register(struct sy_dir_client *client, const struct sy_unit_info *unit,
-                                 uint64_t deadline_ns, sy_error *err);
-/* SY_E_FATAL: this incarnation is dead, or was never registered. */
+                                 uint64_t deadline_ns, struct sy_dir_renewal *ret_renewal,
+                                 sy_error *err);
+/* SY_E_FATAL: this incarnation is dead; SY_E_INVALID: no unit ever registered in the slot. */
 sy_status sy_dir_client_renew(struct sy_dir_client *client, uint32_t unit_id, uint64_t incarnation,
-                              uint64_t deadline_ns, sy_error *err);
-/* To ACTIVE, SUSPECT or DRAINING. SY_E_FATAL as above; SY_E_INVALID: another state. */
+                              uint64_t deadline_ns, struct sy_dir_renewal *ret_renewal,
+                              sy_error *err);
+/* To ACTIVE or DRAINING. SY_E_FATAL as above; SY_E_INVALID: another state, or no unit there. */
 sy_status sy_dir_client_set_state(struct sy_dir_client *client, uint32_t unit_id,
                                   uint64_t incarnation, enum sy_unit_state state,
                                   uint64_t deadline_ns, sy_error *err);
@@ -49,6 +59,7 @@ sy_status sy_dir_client_exited(struct sy_dir_client *client, uint32_t unit_id,
 struct sy_unit_list {
 	uint64_t epoch;
 	uint32_t slot_count; /* N */
+	struct sy_dir_times times;
 	uint32_t count;
 	struct sy_unit_info *units; /* ascending; owned: sy_unit_list_done */
 };

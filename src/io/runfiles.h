@@ -40,6 +40,7 @@ sy_status sy_run_dir_file(const struct sy_run_dir *dir, const char *name,
 struct sy_run_unit {
 	char lock_path[SY_RUN_PATH_BYTES], ipc_path[SY_RUN_PATH_BYTES], sock_path[SY_RUN_PATH_BYTES];
 	int lock_fd;
+	uint64_t former; /* the incarnation of a dead unit that left its lock file here; 0: none */
 };
 
 /* Locks the unit's id for as long as this process lives or until sy_run_unit_done, and removes

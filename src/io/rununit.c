@@ -68,6 +68,16 @@ static pid_t find_pid(const char *text)
 	return (pid_t)pid;
 }
 
+/* 0: it tells of none. */
+static uint64_t find_incarnation(const char *text)
+{
+	char value[24], *end = NULL;
+	if (!find_value(text, "incarnation", value, sizeof value))
+		return 0;
+	unsigned long long number = strtoull(value, &end, 16);
+	return end == value + 16 && *end == '\0' ? number : 0;
+}
+
 static sy_status fail_lives(int fd, uint32_t unit_id, sy_error *err)
 {
 	char text[TEXT_BYTES];
@@ -108,11 +118,13 @@ static sy_status lock(struct sy_run_unit *unit, uint32_t unit_id, sy_error *err)
 
 /* The lock is ours, so whoever wrote the file is dead. A damaged file must not make us remove
  * just any file: only a slab of this user. */
-static void remove_leftovers(const struct sy_run_unit *unit)
+static void remove_leftovers(struct sy_run_unit *unit)
 {
 	char text[TEXT_BYTES], slab[SY_SLAB_PATH_BYTES], prefix[SY_SLAB_NAME_BYTES];
 	sy_format(prefix, sizeof prefix, SY_SLAB_DIR "/slabyard-%u-", (unsigned)geteuid());
-	if (read_lock_file(unit->lock_fd, text) && find_value(text, "slab", slab, sizeof slab) &&
+	bool is_left = read_lock_file(unit->lock_fd, text);
+	unit->former = is_left ? find_incarnation(text) : 0;
+	if (is_left && find_value(text, "slab", slab, sizeof slab) &&
 	    strncmp(slab, prefix, strlen(prefix)) == 0 &&
 	    strchr(slab + sizeof SY_SLAB_DIR, '/') == NULL)
 		sy_slab_remove(slab);

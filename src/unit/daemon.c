@@ -160,6 +160,38 @@ static sy_status fill_info(const struct sy_daemon *daemon, struct sy_unit_info *
 	return SY_OK;
 }
 
+/* Renewals often enough that one may be lost before anybody suspects us. */
+static uint64_t renew_interval_ns(const struct sy_daemon *daemon, const struct sy_dir_times *times)
+{
+	uint64_t heartbeat_ns = daemon->config->heartbeat_ns;
+	return sy_dir_times_lease(times) ? sy_min_u64(heartbeat_ns, times->suspect_after_ns / 3)
+	                                 : heartbeat_ns;
+}
+
+static sy_status take_slot(struct sy_daemon *daemon, const struct sy_unit_info *info,
+                           sy_error *err)
+{
+	struct sy_dir_renewal first = {0};
+	sy_status status = sy_dir_client_open(daemon->config->directory, &daemon->directory, err);
+	/* Its lock is ours, so it has ended; elsewhere nobody may have seen that. */
+	if (status == SY_OK && daemon->run_unit.former != 0)
+		status = sy_dir_client_exited(daemon->directory, info->unit_id, daemon->run_unit.former,
+		                              sy_clock_now_ns() + register_ns, err);
+	SY_FAILPOINT(UNIT_REGISTERING);
+	if (status == SY_OK)
+		status = sy_dir_client_register(daemon->directory, info, sy_clock_now_ns() + register_ns,
+		                                &first, err);
+	SY_FAILPOINT(UNIT_REGISTERED);
+	if (status != SY_OK)
+		return status;
+	sy_lease_init(&daemon->lease, first.times.fence_after_ns, first.sent_ns, first.answered_ns);
+	daemon->registered = true;
+	if (sy_dir_times_lease(&first.times))
+		sy_daemon_say(daemon, "up, registered at %s", daemon->config->directory);
+	return sy_dir_watch_open(daemon->directory, &daemon->lease, info->unit_id, info->incarnation,
+	                         renew_interval_ns(daemon, &first.times), &daemon->watch, err);
+}
+
 /* Messages wait in the sockets meanwhile: nobody is answered by an incarnation that the
  * directory does not know. */
 static sy_status enter_directory(struct sy_daemon *daemon, sy_error *err)
@@ -169,18 +201,8 @@ static sy_status enter_directory(struct sy_daemon *daemon, sy_error *err)
 	sy_status status = fill_info(daemon, &info, err);
 	if (status != SY_OK)
 		return status;
-	if (config->directory != NULL) {
-		SY_FAILPOINT(UNIT_REGISTERING);
-		status = sy_dir_client_open(config->directory, &daemon->directory, err);
-		if (status == SY_OK)
-			status = sy_dir_client_register(daemon->directory, &info,
-			                                sy_clock_now_ns() + register_ns, err);
-		daemon->registered = status == SY_OK;
-		SY_FAILPOINT(UNIT_REGISTERED);
-		if (status == SY_OK)
-			status = sy_dir_watch_open(daemon->directory, config->unit_id, info.incarnation,
-			                           config->heartbeat_ns, &daemon->watch, err);
-	}
+	if (config->directory != NULL)
+		status = take_slot(daemon, &info, err);
 	if (status == SY_OK && config->ready != NULL)
 		config->ready(config->ready_context, &info);
 	return status;

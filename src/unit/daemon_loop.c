@@ -41,6 +41,12 @@ static void send_reply(void *context, uint64_t route, const void *message, size_
 		sy_control_server_send(daemon->control, route, message, bytes);
 }
 
+static bool fenced(void *context)
+{
+	const struct sy_daemon *daemon = context;
+	return daemon->registered && sy_lease_is_fenced(&daemon->lease, sy_clock_now_ns());
+}
+
 static bool token_lives(void *context, uint64_t token)
 {
 	struct sy_daemon *daemon = context;
@@ -65,6 +71,7 @@ struct sy_serve_io sy_daemon_io(struct sy_daemon *daemon)
 	return (struct sy_serve_io){
 		.context = daemon,
 		.send = send_reply,
+		.fenced = fenced,
 		.token_lives = token_lives,
 		.peer_done = peer_done,
 	};
@@ -249,6 +256,18 @@ static void notice_stall(struct sy_daemon *daemon, uint64_t now_ns)
 	daemon->drain_left = MESSAGES_A_DRAIN;
 }
 
+/* People shall see why nobody is answered. */
+static void notice_fence(struct sy_daemon *daemon)
+{
+	bool is_fenced = fenced(daemon);
+	if (is_fenced == daemon->was_fenced)
+		return;
+	daemon->was_fenced = is_fenced;
+	sy_daemon_say(daemon, is_fenced ? "out of touch with the directory: it may take this unit for "
+	                                  "dead, so nobody is answered until it answers"
+	                                : "in touch with the directory again, serving");
+}
+
 static int sleep_ms(const struct sy_daemon *daemon)
 {
 	if (sy_serve_pending(daemon->serve) || sy_control_server_ready(daemon->control))
@@ -266,6 +285,7 @@ static sy_status turn(struct sy_daemon *daemon, sy_error *err)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot wait for events: %s", strerror(errno));
 	uint64_t now_ns = sy_clock_now_ns();
 	notice_stall(daemon, now_ns);
+	notice_fence(daemon);
 	hear(daemon);
 	now_ns = sy_clock_now_ns();
 	for (int i = 0; i < count; i++)

@@ -24,6 +24,8 @@ struct sy_daemon {
 	struct sy_dir_client *directory; /* NULL: none */
 	struct sy_dir_watch *watch;
 	bool registered;
+	struct sy_lease lease;       /* if registered */
+	bool was_fenced;             /* as it was told */
 	int epoll_fd, signal_fd;
 
 	uint64_t turn_ns;     /* when the last turn of the loop began */

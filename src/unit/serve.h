@@ -15,6 +15,10 @@ struct sy_serve_io {
 	void *context;
 	/* Sends a reply over the route its request came by; lost if the route is gone. */
 	void (*send)(void *context, uint64_t route, const void *message, size_t bytes);
+	/* Asked right before each reply is sent, after all that made it: is this unit silent, for it
+	 * may be dead by the directory? Then Busy(fenced) goes out in its place; what it answers has
+	 * run. NULL where units hold no lease. */
+	bool (*fenced)(void *context);
 	/* The live local connection of this token? */
 	bool (*token_lives)(void *context, uint64_t token);
 	/* Stop session's remote writer, then sy_serve_fenced. NULL where no transport is remote. */

@@ -4,11 +4,32 @@
 #include "failpoints.h"
 #include "guard.h"
 
+static bool is_fenced(const struct sy_serve *serve)
+{
+	return serve->io.fenced != NULL && !SY_MUTANT(41) && serve->io.fenced(serve->io.context);
+}
+
+/* The client asks again under the same seq, and gets the outcome once the fence is lifted. The
+ * notices have run, and that may be told. */
+static void encode_fenced(struct sy_serve *serve, const struct sy_reply *reply, enum sy_op op)
+{
+	const struct sy_reply fenced = {
+		.id = reply->id,
+		.outcome = {.op = (uint8_t)op, .fault = SY_FAULT_BUSY, .busy = SY_BUSY_FENCED},
+		.notices_done = reply->notices_done,
+		.unit_now_ns = reply->unit_now_ns,
+	};
+	sy_buf_reset(&serve->reply);
+	sy_reply_encode(&fenced, op, &serve->reply);
+}
+
 static void send_reply(struct sy_serve *serve, uint64_t route, const struct sy_reply *reply,
                        enum sy_op op)
 {
 	sy_buf_reset(&serve->reply);
 	sy_reply_encode(reply, op, &serve->reply);
+	if (is_fenced(serve))
+		encode_fenced(serve, reply, op);
 	if (serve->reply.failed) {
 		/* As if the message was lost on its way: the client asks again, or gives up and
 		 * says so in a notice. */

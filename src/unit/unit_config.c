@@ -1,6 +1,7 @@
 #include "unit_config.h"
 
 #include "fail.h"
+#include "listen.h"
 #include "message.h"
 #include "units.h"
 
@@ -45,37 +46,6 @@ static sy_status check_slab(const struct sy_unit_config *config, sy_error *err)
 	return SY_OK;
 }
 
-static bool starts_with(const char *text, const char *prefix)
-{
-	return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
-/* Clients are told this address, so it must name one; and whoever reaches it is let in. */
-static sy_status check_listen(const struct sy_unit_config *config, sy_error *err)
-{
-	static const char *const nowhere[] = {"tcp://*", "tcp://0.0.0.0:", "tcp://[::]:"};
-	static const char *const here[] = {"ipc://", "tcp://127.", "tcp://[::1]:", "tcp://localhost:"};
-	for (size_t i = 0; i < sizeof nowhere / sizeof nowhere[0]; i++) {
-		if (starts_with(config->listen, nowhere[i]))
-			return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
-			               "clients cannot connect to %.80s: listen at an address of this host",
-			               config->listen);
-	}
-	for (size_t i = 0; i < sizeof here / sizeof here[0]; i++) {
-		if (starts_with(config->listen, here[i]))
-			return SY_OK;
-	}
-	if (!starts_with(config->listen, "tcp://"))
-		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
-		               "cannot listen at \"%.80s\": give tcp://ADDRESS:PORT or ipc://PATH",
-		               config->listen);
-	if (!config->insecure)
-		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
-		               "%.80s can be reached from other hosts and nothing checks who connects: "
-		               "listen at tcp://127.0.0.1:*, or say --insecure", config->listen);
-	return SY_OK;
-}
-
 static sy_status check_times(const struct sy_unit_config *config, sy_error *err)
 {
 	char heartbeat[SY_DURATION_TEXT_BYTES], expire[SY_DURATION_TEXT_BYTES];
@@ -106,7 +76,7 @@ sy_status sy_unit_config_check(const struct sy_unit_config *config, sy_error *er
 		               config->unit_id, config->slot_count, SY_UNITS_MAX);
 	sy_status status = check_slab(config, err);
 	if (status == SY_OK)
-		status = check_listen(config, err);
+		status = sy_listen_check(config->listen, config->insecure, err);
 	if (status == SY_OK)
 		status = check_times(config, err);
 	if (status != SY_OK)

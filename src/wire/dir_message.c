@@ -4,7 +4,7 @@
 #include "mp_writer.h"
 #include "utf8.h"
 
-enum { UNIT_ITEMS = 12, BOOT_ID_BYTES = 16 };
+enum { UNIT_ITEMS = 13, TIMES_ITEMS = 3, BOOT_ID_BYTES = 16 };
 
 const char *sy_dir_fault_text(uint8_t fault)
 {
@@ -24,6 +24,20 @@ const char *sy_dir_op_name(uint8_t op)
 	static const char *const names[] = {"unknown", "register", "renew", "exited",
 	                                    "set_state", "units", "epoch", "stats"};
 	return op < sizeof names / sizeof names[0] ? names[op] : names[0];
+}
+
+bool sy_dir_times_lease(const struct sy_dir_times *times)
+{
+	return times->suspect_after_ns != 0 || times->fence_after_ns != 0 || times->dead_after_ns != 0;
+}
+
+const char *sy_dir_times_fault(const struct sy_dir_times *times)
+{
+	if (!sy_dir_times_lease(times))
+		return NULL;
+	bool rise = times->suspect_after_ns != 0 && times->suspect_after_ns < times->fence_after_ns &&
+	            times->fence_after_ns < times->dead_after_ns;
+	return rise ? NULL : "suspect_after, fence_after and dead_after must be over 0 and rise";
 }
 
 /* Addresses are shown on terminals and stand in messages, so control characters are out. */
@@ -51,6 +65,7 @@ static void unit_encode(const struct sy_unit_info *unit, struct sy_buf *buf)
 	sy_mp_write_array(buf, UNIT_ITEMS);
 	sy_mp_write_uint(buf, unit->unit_id);
 	sy_mp_write_uint(buf, (uint64_t)unit->state);
+	sy_mp_write_bool(buf, unit->draining);
 	sy_mp_write_uint(buf, unit->incarnation);
 	sy_mp_write_uint(buf, unit->turn);
 	sy_mp_write_uint(buf, unit->epoch);
@@ -94,6 +109,7 @@ static void unit_decode(struct sy_mp_reader *reader, struct sy_unit_info *ret_un
 	sy_mp_expect_array(reader, UNIT_ITEMS);
 	ret_unit->unit_id = unit_id_decode(reader);
 	ret_unit->state = state_decode(reader);
+	ret_unit->draining = sy_mp_read_bool(reader);
 	ret_unit->incarnation = sy_mp_read_u64(reader);
 	ret_unit->turn = sy_mp_read_u64(reader);
 	ret_unit->epoch = sy_mp_read_u64(reader);
@@ -195,6 +211,30 @@ sy_status sy_dir_request_decode(const void *message, size_t bytes,
 	return SY_OK;
 }
 
+static uint32_t result_items(enum sy_dir_op op)
+{
+	return op == SY_DIR_OP_UNITS ? 4 : op == SY_DIR_OP_STATS ? 3 : op == SY_DIR_OP_RENEW ? 2 : 1;
+}
+
+static void times_encode(const struct sy_dir_times *times, struct sy_buf *buf)
+{
+	sy_mp_write_array(buf, TIMES_ITEMS);
+	sy_mp_write_uint(buf, times->suspect_after_ns);
+	sy_mp_write_uint(buf, times->fence_after_ns);
+	sy_mp_write_uint(buf, times->dead_after_ns);
+}
+
+static void times_decode(struct sy_mp_reader *reader, struct sy_dir_times *ret_times)
+{
+	sy_mp_expect_array(reader, TIMES_ITEMS);
+	ret_times->suspect_after_ns = sy_mp_read_u64(reader);
+	ret_times->fence_after_ns = sy_mp_read_u64(reader);
+	ret_times->dead_after_ns = sy_mp_read_u64(reader);
+	const char *fault = sy_dir_times_fault(ret_times);
+	if (reader->fault == NULL && fault != NULL)
+		sy_mp_fail(reader, fault);
+}
+
 void sy_dir_reply_encode(const struct sy_dir_reply *reply, enum sy_dir_op op, struct sy_buf *buf)
 {
 	bool ok = reply->fault == SY_DIR_FAULT_NONE;
@@ -208,14 +248,17 @@ void sy_dir_reply_encode(const struct sy_dir_reply *reply, enum sy_dir_op op, st
 		return;
 	}
 	bool is_list = op == SY_DIR_OP_UNITS || op == SY_DIR_OP_STATS;
-	sy_mp_write_array(buf, is_list ? 3 : 1);
+	sy_mp_write_array(buf, result_items(op));
 	sy_mp_write_uint(buf, reply->epoch);
+	if (op == SY_DIR_OP_RENEW)
+		sy_mp_write_uint(buf, (uint64_t)reply->unit_state);
 	if (is_list)
 		sy_mp_write_uint(buf, reply->slot_count);
 	if (op == SY_DIR_OP_UNITS) {
 		sy_mp_write_array(buf, reply->unit_count);
 		for (uint32_t i = 0; i < reply->unit_count; i++)
 			unit_encode(&reply->units[i], buf);
+		times_encode(&reply->times, buf);
 	}
 	if (op == SY_DIR_OP_STATS) {
 #define STATS_COUNT(field) + 1
@@ -237,6 +280,7 @@ static void units_decode(struct sy_mp_reader *reader, struct sy_unit_info *units
 		if (units[i].unit_id >= reply->slot_count)
 			sy_mp_fail(reader, "a unit's number is over the cluster's size");
 	}
+	times_decode(reader, &reply->times);
 }
 
 static void stats_decode(struct sy_mp_reader *reader, struct sy_dir_stats *stats)
@@ -263,8 +307,10 @@ static void result_decode(struct sy_mp_reader *reader, enum sy_dir_op op,
                           struct sy_dir_reply *reply)
 {
 	bool is_list = op == SY_DIR_OP_UNITS || op == SY_DIR_OP_STATS;
-	sy_mp_expect_array(reader, is_list ? 3 : 1);
+	sy_mp_expect_array(reader, result_items(op));
 	reply->epoch = sy_mp_read_u64(reader);
+	if (op == SY_DIR_OP_RENEW)
+		reply->unit_state = state_decode(reader);
 	if (is_list) {
 		reply->slot_count = (uint32_t)sy_mp_read_uint(reader, SY_UNITS_MAX);
 		if (reply->slot_count == 0)

@@ -2,15 +2,16 @@
  *
  *   request  [op, request_id, args]
  *   reply    [request_id, true, result] or [request_id, false, [fault, message]]
- *   unit     [unit_id, state, incarnation, turn, epoch, boot_id bin16, pid, start_time,
+ *   unit     [unit_id, state, draining, incarnation, turn, epoch, boot_id bin16, pid, start_time,
  *             slab_bytes, ipc_address, tcp_address, local_path]
+ *   times    [suspect_after_ns, fence_after_ns, dead_after_ns]
  *
  *   op         args                              result
  *   register   unit                              [epoch]
- *   renew      [unit_id, incarnation]            [epoch]
+ *   renew      [unit_id, incarnation]            [epoch, state]
  *   exited     [unit_id, incarnation]            [epoch]
  *   set_state  [unit_id, incarnation, state]     [epoch]
- *   units      [min_epoch]                       [epoch, N, [unit...]]
+ *   units      [min_epoch]                       [epoch, N, [unit...], times]
  *   epoch      []                                [epoch]
  *   stats      []                                [epoch, N, [number...]] */
 #ifndef SY_DIR_MESSAGE_H
@@ -32,6 +33,7 @@ enum {
 struct sy_unit_info {
 	uint32_t unit_id;         /* the slot */
 	enum sy_unit_state state; /* NONE: nobody ever registered; the rest is then zero */
+	bool draining;            /* it was asked to drain: what it is when it is not SUSPECT */
 	uint64_t incarnation;     /* of who registered last; never 0 then */
 	uint64_t turn;            /* see registry.h; a register carries the one it read */
 	uint64_t epoch;           /* of the slot's last change */
@@ -43,6 +45,18 @@ struct sy_unit_info {
 	char tcp_address[SY_UNIT_ADDRESS_BYTES]; /* "tcp://host:port" */
 	char local_path[SY_UNIT_ADDRESS_BYTES];  /* of the local socket */
 };
+
+/* How long a unit may be silent; they rise. All zero: units hold no lease, whoever started them
+ * says when one ends. Told by the directory, and fixed for the cluster's life. */
+struct sy_dir_times {
+	uint64_t suspect_after_ns; /* without a renewal it is SUSPECT */
+	uint64_t fence_after_ns;   /* without an answered one it answers nobody, of itself */
+	uint64_t dead_after_ns;    /* without a renewal it is DEAD */
+};
+
+/* NULL if they are all zero or rise, else a static phrase that says what is wrong. */
+const char *sy_dir_times_fault(const struct sy_dir_times *times);
+bool sy_dir_times_lease(const struct sy_dir_times *times); /* false: all zero */
 
 enum sy_dir_op {
 	SY_DIR_OP_REGISTER = 1,
@@ -63,7 +77,8 @@ enum sy_dir_op {
 	X(SY_DIR_FAULT_BURIED, 4, "this incarnation is dead") \
 	X(SY_DIR_FAULT_TURN, 5, "the slot has changed since it was read") \
 	X(SY_DIR_FAULT_STATE, 6, "no unit can be put into that state") \
-	X(SY_DIR_FAULT_STORE, 7, "the directory cannot write its state")
+	X(SY_DIR_FAULT_STORE, 7, "the directory cannot write its state") \
+	X(SY_DIR_FAULT_EMPTY, 8, "no unit ever registered in the slot")
 
 enum sy_dir_fault {
 #define SY_DIR_FAULT_ENUM(name, value, text) name = value,
@@ -85,6 +100,7 @@ struct sy_dir_request {
 	X(refused) \
 	X(malformed) \
 	X(registrations) \
+	X(suspects) \
 	X(deaths) \
 	X(stores) \
 	X(store_failures)
@@ -100,7 +116,9 @@ struct sy_dir_reply {
 	enum sy_dir_fault fault; /* NONE: what follows text is valid */
 	char text[SY_DIR_FAULT_TEXT_BYTES]; /* of a fault: more than its name says; may be "" */
 	uint64_t epoch;
+	enum sy_unit_state unit_state; /* of renew: the unit's own */
 	uint32_t slot_count;          /* N: of units and stats */
+	struct sy_dir_times times;    /* of units */
 	struct sy_unit_info *units;   /* of units: unit_count of them, lent */
 	uint32_t unit_count;
 	struct sy_dir_stats stats;

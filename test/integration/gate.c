@@ -259,7 +259,7 @@ void gate_unit_new(uint32_t unit_id)
 	gate.units[unit_id].pid = unit->pid;
 	sy_format(unit->ipc_address, sizeof unit->ipc_address, "%s", gate.units[unit_id].endpoint);
 	must(sy_dir_client_open(gate.directory, &ours, &err), &err);
-	must(sy_dir_client_register(ours, unit, end_ns, &err), &err);
+	must(sy_dir_client_register(ours, unit, end_ns, NULL, &err), &err);
 	sy_dir_client_close(ours);
 	sy_unit_list_done(&list);
 }
@@ -306,7 +306,8 @@ void gate_open(const struct cluster *cluster, const struct gate_hooks *hooks)
 	gate.stop = false;
 	sy_format(gate.directory, sizeof gate.directory, "ipc://%s/gate.directory", cluster->run_dir);
 	sy_format(state, sizeof state, "%s/gate.state", cluster->run_dir);
-	must(sy_dir_server_open(state, cluster->unit_count, &directory, 1, &gate.server, &err), &err);
+	must(sy_dir_server_open(state, cluster->unit_count, NULL, &directory, 1, &gate.server, &err),
+	     &err);
 	must(sy_control_context_open(&gate.context, &err), &err);
 	must(sy_dir_client_open(cluster->directory, &real, &err), &err);
 	must(sy_dir_client_units(real, 0, sy_clock_now_ns() + 20000000000u, &list, &err), &err);

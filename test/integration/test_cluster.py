@@ -274,7 +274,7 @@ class TestRefusals(ClusterCase):
     def test_one_unit_an_id(self):
         self.up(2)
         done = self.slabyard(
-            "unit", "--run-dir", self.run_dir, "--unit-id", "1", "--units", "2",
+            "unit", "--run-dir", self.run_dir, "--id", "1", "--units", "2",
             "--slab-bytes", "4MiB", status=1,
         )  # fmt: skip
         self.assertIn("unit 1 already runs", done.stderr)

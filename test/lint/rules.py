@@ -28,6 +28,7 @@ SANS_IO = [
     "src/client/machine*",
     "src/unit/serve*",
     "src/unit/keep*",
+    "src/unit/lease*",
     "src/directory/registry*",
 ]
 

@@ -8,7 +8,9 @@
 #ifndef SIM_H
 #define SIM_H
 
+#include "lease.h"
 #include "machine.h"
+#include "registry.h"
 #include "serve.h"
 #include "sim_config.h"
 #include "sim_count.h"
@@ -40,6 +42,11 @@ enum sim_event_kind {
 	SIM_BURY,          /* the exit of a unit reaches the directory */
 	SIM_DISK,          /* a disk operation goes on */
 	SIM_UNIT_DISK,     /* ... and its end reaches the unit */
+	SIM_UNIT_RENEW,    /* it is time to renew the lease */
+	SIM_UNIT_RENEWED,  /* the directory's answer to that */
+	SIM_TO_DIRECTORY,  /* a renewal */
+	SIM_DIRECTORY_TICK,
+	SIM_DIRECTORY_GOES_ON,
 };
 
 /* Who it is for is given by index and by number, so that it dies with a life it was meant for. */
@@ -95,7 +102,9 @@ struct sim_life {
 	uint32_t slot;
 	uint64_t number;      /* counts all starts, from 1 */
 	uint64_t incarnation;
-	bool alive, stopped, buried;
+	bool alive, stopped, buried, buried_by_lease;
+	struct sy_lease lease;
+	uint64_t cut_until_ns;   /* from the directory */
 	uint8_t *arena, *slab;
 	size_t arena_bytes;
 	struct sy_serve *serve;
@@ -110,6 +119,17 @@ struct sim_life {
 	/* The generation whose write or read is being told as failed, and blobs lost so far. */
 	uint64_t disk_failed, disk_read, lost_blobs;
 	struct sim_shadow *shadow;
+};
+
+/* The directory's process, and what it wrote. */
+struct sim_directory {
+	struct sy_registry *registry; /* NULL: its process is gone */
+	struct sy_unit_info stored[SIM_UNITS_MAX];
+	uint64_t stored_epoch;
+	enum sy_unit_state shown[SIM_UNITS_MAX]; /* as last noted */
+	uint64_t silent_since_ns, silent_until_ns;
+	uint64_t tick_ns;
+	struct sim_events inbox; /* of a stopped one */
 };
 
 struct sim_unit {
@@ -205,7 +225,7 @@ struct sim {
 	uint64_t shown_ns;        /* what clocks say: behind it while they are held */
 	uint64_t held_until_ns;
 	uint64_t smooth_since_ns; /* last hold's or jump's end */
-	uint64_t directory_silent_until_ns;
+	struct sim_directory directory;
 	bool winding_down;        /* no more faults, no new operations */
 	uint64_t life_count, client_life_count, put_count, op_count;
 	uint64_t steps;
@@ -265,12 +285,34 @@ void sim_unit_event(struct sim *sim, struct sim_event *event);
 void sim_unit_kill(struct sim *sim, uint32_t slot);
 void sim_unit_stop(struct sim *sim, uint32_t slot, uint64_t length_ns);
 void sim_unit_resume(struct sim_life *life);
+/* Its process ends by itself. */
+void sim_unit_end(struct sim_life *life);
 /* After anything was given to a unit: looks, and sees to its timer and its work. */
 void sim_unit_after(struct sim_life *life);
 void sim_unit_free(struct sim_life *life);
 struct sim_life *sim_life_of(struct sim *sim, uint64_t incarnation); /* NULL: none */
-/* What the directory says about an incarnation now. */
+
+/* sim_directory.c */
+void sim_directory_open(struct sim *sim);
+void sim_directory_done(struct sim *sim);
+void sim_directory_event(struct sim *sim, const struct sim_event *event);
+/* What it says about an incarnation (0: whoever is in the slot) now. */
 enum sy_directory_says sim_directory(struct sim *sim, uint32_t slot, uint64_t incarnation);
+/* Would it take a new unit into the slot now? And registers it. */
+bool sim_directory_takes(const struct sim *sim, uint32_t slot);
+bool sim_directory_enter(struct sim_life *life);
+/* The end of a unit's process is reported. */
+void sim_directory_exited(struct sim *sim, const struct sim_event *event);
+/* False: units are told directly. */
+bool sim_directory_drain(struct sim_life *life, bool drain);
+void sim_directory_silence(struct sim *sim, uint64_t length_ns);
+void sim_directory_restart(struct sim *sim, uint64_t length_ns);
+/* Time passed without it. */
+void sim_directory_deaf(struct sim *sim, uint64_t gap_ns);
+void sim_directory_go_on(struct sim *sim);
+/* Of a unit: sends a renewal; got its answer. */
+void sim_unit_renew(struct sim_life *life);
+void sim_unit_renewed(struct sim_life *life, const struct sim_event *event);
 
 /* sim_disk.c */
 void sim_disk_run(void *context, const struct sy_disk_job *job);

@@ -73,7 +73,10 @@ void check_i7_end(struct sim_life *life);
 bool check_i8_found(struct sim_life *life, const struct sim_key *key, const struct sim_put *put);
 void check_i8_accepted(struct sim_life *life, const struct sim_put *put);
 
-/* I9: lost only if gone. I10: in time. */
+/* I9: lost only if gone: at a verdict; when the directory says dead, or what it said dead is
+ * something else; at each reply. I10: in time. */
+void check_i9_buried(struct sim_life *life, enum sy_unit_state state);
+void check_i9_reply(struct sim_life *life, const struct sy_reply *reply);
 void check_i9_verdict(struct sim_client *client, const struct sim_task *task, sy_status status);
 void check_i10_done(struct sim_client *client, const struct sim_task *task,
                     const struct sy_machine_op *op);

@@ -20,6 +20,8 @@ static void make_link(struct sim_client *client, uint32_t slot)
 		.identity = client->identity,
 		.ns = sim_space(client->space),
 		.control_timeout_ns = client->sim->config.control_timeout_ns,
+		.trust_ns = client->sim->config.times.dead_after_ns -
+		            client->sim->config.times.fence_after_ns,
 	};
 	*link = (struct sim_link){.machine = sy_machine_new(&config), .tick_ns = UINT64_MAX};
 	if (link->machine == NULL)
@@ -131,8 +133,7 @@ static void disconnected(struct sim_client *client, uint32_t slot)
 	link->life = NULL;
 	link->disturbed_ns = sim->true_ns;
 	sy_machine_disconnected(link->machine, sim_client_now(client));
-	if (!sim->units[slot].life->alive &&
-	    sim_directory(sim, slot, 0) == SY_DIRECTORY_DEAD)
+	if (sim_directory(sim, slot, 0) == SY_DIRECTORY_DEAD)
 		fail_waiting(client, slot);
 }
 

@@ -108,6 +108,40 @@ static void draw_params(struct sy_prng *prng, struct sim_config *config)
 	params->park_max_ns = between(prng, 1, 10) * 100 * SIM_MS;
 }
 
+/* Units on several hosts, in some of the seeds: leases in place of exits that are reported. Drawn
+ * apart, so that the other seeds keep their histories, those of seeds.txt among them. */
+static void draw_leases(uint64_t seed, struct sim_config *config)
+{
+	struct sy_prng draw, *prng = &draw;
+	sy_prng_seed(prng, seed ^ UINT64_C(0x1ea71));
+	if (!sy_prng_chance(prng, 40))
+		return;
+	struct sy_dir_times *times = &config->times;
+	uint64_t heartbeat_ns = config->params.heartbeat_ns;
+	times->suspect_after_ns = heartbeat_ns * between(prng, 2, 4);
+	times->fence_after_ns = times->suspect_after_ns + SIM_MS * between(prng, 500, 20000);
+	times->dead_after_ns = times->fence_after_ns + SIM_MS * between(prng, 200, 3000);
+	config->renew_ns = heartbeat_ns / between(prng, 1, 4);
+	config->rate[SIM_FAULT_RENEWAL_LOST] = PICK(prng, 0, 500, 3000, 8000);
+	config->rate[SIM_FAULT_RENEWAL_LATE] = PICK(prng, 0, 500, 3000, 8000);
+	config->rate[SIM_FAULT_RENEWAL_CUT] = PICK(prng, 100, 600, 2000);
+	config->rate[SIM_FAULT_DIRECTORY_RESTART] = PICK(prng, 0, 50, 400);
+	config->rate[SIM_FAULT_UNREPORTED] = PICK(prng, 3000, 10000);
+	/* So that a run lasts longer than leases, and answers that are late are waited for. */
+	config->think_ns = SIM_MS * PICK(prng, 100, 400, 2000);
+	config->turn_ns = SIM_MS * PICK(prng, 200, 1000);
+	if (sy_prng_chance(prng, 50)) {
+		config->control_timeout_ns = 60 * SIM_S;
+		config->rate[SIM_FAULT_LATE] = 2500;
+		if ((config->off >> SIM_FAULT_LATE & 1) != 0)
+			config->rate[SIM_FAULT_LATE] = 0;
+	}
+	for (uint32_t i = SIM_FAULT_RENEWAL_LOST; i < SIM_FAULT_COUNT; i++) {
+		if ((config->off >> i & 1) != 0)
+			config->rate[i] = 0;
+	}
+}
+
 static void draw_mix(struct sy_prng *prng, struct sim_mix *mix)
 {
 	*mix = (struct sim_mix){
@@ -202,6 +236,7 @@ void sim_config_draw(struct sim_config *ret_config, uint64_t seed,
 	if (sy_prng_chance(prng, 15))
 		draw_bulk(prng, config);
 	draw_tier(prng, config);
+	draw_leases(seed, config);
 	if (wanted->steps != 0)
 		config->steps = wanted->steps;
 }

@@ -4,6 +4,7 @@
 #define SIM_CONFIG_H
 
 #include "core.h"
+#include "dir_message.h"
 #include "prng.h"
 
 enum {
@@ -59,7 +60,14 @@ enum {
 	X(DISK_FULL, "disk-full") \
 	X(DISK_TORN, "disk-write-torn") \
 	X(DISK_FLIP, "disk-bit-flipped") \
-	X(DISK_LOST, "disk-file-lost")
+	X(DISK_LOST, "disk-file-lost") \
+	X(RENEWAL_LOST, "renewal-lost") \
+	X(RENEWAL_LATE, "renewal-late") \
+	X(RENEWAL_CUT, "unit-cut-from-directory") \
+	X(DIRECTORY_RESTART, "directory-restarted") \
+	X(UNREPORTED, "exit-unreported") \
+	X(SUSPECT, "unit-suspected") \
+	X(LEASE_DEATH, "dead-by-lease")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(name, text) SIM_FAULT_##name,
@@ -96,6 +104,8 @@ struct sim_config {
 	uint32_t remote_percent;        /* clients on other hosts */
 	uint32_t wide_percent;          /* operations on all keys there are */
 	uint32_t audit_every;           /* steps between two audits of a unit */
+	struct sy_dir_times times;      /* of leases; all zero: units hold none */
+	uint64_t renew_ns;              /* between two renewals */
 	struct sy_core_params params;   /* incarnation, seed and unit_id are set a start */
 };
 

@@ -13,7 +13,6 @@ struct unreachable {
 static const struct unreachable unreachable[] = {
 	{"busy", "", "no reason"},
 	{"busy", "starting", "said by the daemon before it serves"},
-	{"busy", "fenced", "said by the daemon when its lease at the directory ends"},
 	{"resource", "", "no resource"},
 	{"why", "", "no reason"},
 	{"why", "more keys, rows or names than the limit",
@@ -25,6 +24,7 @@ static const char *const end_names[SIM_COUNT_ENDS] = {
 	[SY_OP_END_FULL] = "full", [SY_OP_END_MISSING] = "missing",
 	[SY_OP_END_PROTOCOL] = "protocol", [SY_OP_END_SESSION] = "session",
 	[SY_OP_END_WRITE] = "write", [SY_OP_END_CLOSED] = "closed", [SY_OP_END_NO_PATH] = "no-path",
+	[SY_OP_END_LATE] = "late",
 };
 
 const char *sim_end_name(uint32_t end)

@@ -72,12 +72,6 @@ static void resume(struct sim *sim, const struct sim_event *event)
 		sim_client_resume(&sim->clients[event->who]);
 }
 
-static void bury(struct sim *sim, const struct sim_event *event)
-{
-	sim->lives[event->life - 1]->buried = true;
-	sim_log(sim, "the directory buries u%u", event->who);
-}
-
 static void dispatch(struct sim *sim, struct sim_event *event)
 {
 	switch (event->kind) {
@@ -91,6 +85,8 @@ static void dispatch(struct sim *sim, struct sim_event *event)
 	case SIM_UNIT_PEER:
 	case SIM_UNIT_FENCED:
 	case SIM_UNIT_DISK:
+	case SIM_UNIT_RENEW:
+	case SIM_UNIT_RENEWED:
 		sim_unit_event(sim, event);
 		break;
 	case SIM_LINK_WELCOME:
@@ -116,7 +112,12 @@ static void dispatch(struct sim *sim, struct sim_event *event)
 		resume(sim, event);
 		break;
 	case SIM_BURY:
-		bury(sim, event);
+		sim_directory_exited(sim, event);
+		break;
+	case SIM_TO_DIRECTORY:
+	case SIM_DIRECTORY_TICK:
+	case SIM_DIRECTORY_GOES_ON:
+		sim_directory_event(sim, event);
 		break;
 	case SIM_DISK:
 		sim_disk_event(sim, event);
@@ -228,6 +229,7 @@ void sim_run(struct sim *ret_sim, const struct sim_config *config, enum sim_trac
 	sim_history_init(&sim->history, trace);
 	make_scratch(&sim->scratch);
 	make_scratch(&sim->peek_scratch);
+	sim_directory_open(sim);
 	for (uint32_t slot = 0; slot < config->units; slot++)
 		sim_unit_start(sim, slot);
 	for (uint32_t i = 0; i < config->clients; i++)
@@ -258,6 +260,7 @@ void sim_done(struct sim *sim)
 		if (sim->clients[i].alive)
 			sim_client_free(&sim->clients[i]);
 	}
+	sim_directory_done(sim);
 	sim_events_free(&sim->heap);
 	sim_events_free(&sim->caught);
 	sim_puts_free(&sim->puts, sim->put_count);

@@ -535,6 +535,7 @@ void sim_shadow_reply(struct sim_life *life, uint64_t route, const void *bytes, 
 		return;
 	}
 	count_reply(sim, &reply);
+	check_i9_reply(life, &reply);
 	sim_log(sim, "u%u replies %s %016lx/%u/%lu: %s %s, notices %lu", life->slot,
 	        sy_op_name((uint8_t)op), id.session, id.slot, id.seq,
 	        sy_fault_name(reply.outcome.fault), sy_why_text(reply.outcome.why),

@@ -217,7 +217,7 @@ static bool settle(struct sim_client *client, struct sim_task *task)
 	enum sy_op_end end = task->found_dead ? SY_OP_END_SESSION : op->end;
 	enum sy_directory_says says = SY_DIRECTORY_SILENT;
 	uint64_t now_ns = sim_client_now(client);
-	if (end == SY_OP_END_SESSION || end == SY_OP_END_TIMEOUT)
+	if (end == SY_OP_END_SESSION || end == SY_OP_END_TIMEOUT || end == SY_OP_END_LATE)
 		says = sim_directory(sim, task->slot, task->found_dead ? 0 : op->incarnation);
 	if (end == SY_OP_END_SESSION && says == SY_DIRECTORY_ALIVE && may_start_anew(op->kind) &&
 	    now_ns + ASK_AGAIN_MS * SIM_MS < op->deadline_ns && !task->cancelled && !client->closing &&
@@ -226,7 +226,12 @@ static bool settle(struct sim_client *client, struct sim_task *task)
 		sy_machine_start(client->links[task->slot].machine, op, now_ns);
 		return false;
 	}
-	check_i9_verdict(client, task, sy_verdict(op->kind, end, says));
+	sy_status status = sy_verdict(op->kind, end, says);
+	check_i9_verdict(client, task, status);
+	if (end == SY_OP_END_LATE) {
+		sim->counts.ends[end]++;
+		op->end = status == SY_OK ? SY_OP_END_OK : SY_OP_END_LATE;
+	}
 	return true;
 }
 
@@ -243,7 +248,7 @@ void sim_task_done(struct sim_client *client, struct sim_task *task)
 	sim_log(sim, "c%u/u%u op %lu ends: %s, %s %s%s%s", client->index, task->slot, task->number,
 	        sim_end_name(op->end), sy_fault_name(op->outcome.fault), sy_why_text(op->outcome.why),
 	        op->unknown ? ", unknown" : "", op->in_flight ? ", in flight" : "");
-	task->pinned = false;
+	task->pinned = op->end == SY_OP_END_LATE && op->name.session != 0; /* and then unpinned */
 	if (task->put != NULL)
 		put_ended(client, task);
 	if (op->kind == SY_OP_KIND_RESOLVE && op->end == SY_OP_END_OK && resolve_ended(client, task))

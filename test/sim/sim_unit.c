@@ -21,6 +21,12 @@ static void send_reply(void *context, uint64_t route, const void *message, size_
 	sim_net_to_client(life->sim, route, message, bytes);
 }
 
+static bool fenced(void *context)
+{
+	const struct sim_life *life = context;
+	return sy_lease_is_fenced(&life->lease, life->sim->shown_ns);
+}
+
 static bool token_lives(void *context, uint64_t token)
 {
 	const struct sim_peer *peer = peer_of(context, token);
@@ -70,8 +76,9 @@ void sim_unit_start(struct sim *sim, uint32_t slot)
 	life->arena_bytes = sy_core_arena_bytes(&params);
 	life->arena = aligned_alloc(64, sy_align_up(life->arena_bytes, 64));
 	life->slab = malloc(params.slab_bytes);
-	struct sy_serve_io io = {.context = life, .send = send_reply, .token_lives = token_lives,
-	                         .fence = fence, .peer_done = peer_done, .disk = sim_disk_run};
+	struct sy_serve_io io = {.context = life, .send = send_reply, .fenced = fenced,
+	                         .token_lives = token_lives, .fence = fence,
+	                         .peer_done = peer_done, .disk = sim_disk_run};
 	life->disk = calloc(1, params.disk_bytes + 1);
 	life->disk_hurt = calloc(1, params.disk_bytes / SY_RECORD_BLOCK_BYTES + 1);
 	if (life->arena == NULL || life->slab == NULL || life->disk == NULL ||
@@ -88,6 +95,8 @@ void sim_unit_start(struct sim *sim, uint32_t slot)
 		abort();
 	sim->lives[life->number - 1] = life;
 	unit->life = life;
+	if (!sim_directory_enter(life))
+		abort();
 	sim_log(sim, "u%u starts as %016lx", slot, life->incarnation);
 	sim_events_release(sim, &unit->limbo);
 }
@@ -114,15 +123,6 @@ struct sim_life *sim_life_of(struct sim *sim, uint64_t incarnation)
 			return sim->lives[i];
 	}
 	return NULL;
-}
-
-enum sy_directory_says sim_directory(struct sim *sim, uint32_t slot, uint64_t incarnation)
-{
-	if (sim->directory_silent_until_ns > sim->true_ns)
-		return SY_DIRECTORY_SILENT;
-	const struct sim_life *life = incarnation != 0 ? sim_life_of(sim, incarnation)
-	                                               : sim->units[slot].life;
-	return life != NULL && life->buried ? SY_DIRECTORY_DEAD : SY_DIRECTORY_ALIVE;
 }
 
 /* Its timer and the work it says is left. */
@@ -218,6 +218,12 @@ static void run(struct sim_life *life, const struct sim_event *event)
 	case SIM_UNIT_PEER:
 		peer_event(life, event);
 		break;
+	case SIM_UNIT_RENEW:
+		sim_unit_renew(life);
+		return;
+	case SIM_UNIT_RENEWED:
+		sim_unit_renewed(life, event);
+		return;
 	case SIM_UNIT_FENCED:
 		sim_copy_fence(sim, life, event->number);
 		sy_serve_fenced(life->serve, event->number, now_ns);
@@ -248,12 +254,10 @@ void sim_unit_event(struct sim *sim, struct sim_event *event)
 }
 
 /* What was connected to it sees its socket end; messages on their way to it wait in its queue. */
-void sim_unit_kill(struct sim *sim, uint32_t slot)
+void sim_unit_end(struct sim_life *life)
 {
-	struct sim_life *life = sim->units[slot].life;
-	struct sim_event bury = {.kind = SIM_BURY, .who = slot, .life = life->number};
-	sim_log(sim, "u%u is killed", slot);
-	sim_count_fault(sim, SIM_FAULT_UNIT_KILL);
+	struct sim *sim = life->sim;
+	uint32_t slot = life->slot;
 	check_counts(life);
 	life->alive = life->stopped = false;
 	for (size_t i = 0; i < life->inbox.count; i++) {
@@ -273,7 +277,17 @@ void sim_unit_kill(struct sim *sim, uint32_t slot)
 	}
 	sy_serve_free(life->serve);
 	life->serve = NULL;
-	sim_at(sim, sim_wait(sim, 200 * SIM_MS), bury);
+}
+
+void sim_unit_kill(struct sim *sim, uint32_t slot)
+{
+	struct sim_life *life = sim->units[slot].life;
+	struct sim_event bury = {.kind = SIM_BURY, .who = slot, .life = life->number};
+	sim_log(sim, "u%u is killed", slot);
+	sim_count_fault(sim, SIM_FAULT_UNIT_KILL);
+	sim_unit_end(life);
+	if (!sim_strikes(sim, SIM_FAULT_UNREPORTED)) /* as where its whole host is gone */
+		sim_at(sim, sim_wait(sim, 200 * SIM_MS), bury);
 }
 
 void sim_unit_stop(struct sim *sim, uint32_t slot, uint64_t length_ns)
@@ -310,7 +324,7 @@ void sim_unit_resume(struct sim_life *life)
 		for (size_t i = 0; i < inbox.count; i++) {
 			bool timer = inbox.items[i].kind == SIM_UNIT_TICK ||
 			             inbox.items[i].kind == SIM_UNIT_CONTINUE;
-			if (timer == (timers != 0))
+			if (timer == (timers != 0)) /* it may end meanwhile: then they go */
 				sim_unit_event(sim, &inbox.items[i]);
 		}
 	}

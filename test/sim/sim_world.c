@@ -37,7 +37,7 @@ static void turn_units(struct sim *sim)
 	uint32_t slot = (uint32_t)sim_draw(sim, sim->config.units);
 	struct sim_life *life = sim->units[slot].life;
 	if (!life->alive) {
-		if (life->buried && sim_strikes(sim, SIM_FAULT_UNIT_START))
+		if (sim_directory_takes(sim, slot) && sim_strikes(sim, SIM_FAULT_UNIT_START))
 			sim_unit_start(sim, slot);
 		return;
 	}
@@ -47,13 +47,18 @@ static void turn_units(struct sim *sim)
 	}
 	if (sim_strikes(sim, SIM_FAULT_UNIT_STOP))
 		sim_unit_stop(sim, slot, length(sim));
+	if (sim_strikes(sim, SIM_FAULT_RENEWAL_CUT))
+		life->cut_until_ns = sim->true_ns + sim_draw(sim, 3 * sim->config.times.dead_after_ns);
 	if (life->stopped)
 		return;
 	if (sim_strikes(sim, SIM_FAULT_UNIT_DRAIN)) {
 		bool drained = sy_serve_core(life->serve)->unit_state == SY_UNIT_DRAINING;
-		sim_log(sim, "u%u %s", slot, drained ? "is active again" : "drains");
-		sy_serve_state(life->serve, drained ? SY_UNIT_ACTIVE : SY_UNIT_DRAINING, sim->shown_ns);
-		sim_unit_after(life);
+		if (!sim_directory_drain(life, !drained)) {
+			sim_log(sim, "u%u %s", slot, drained ? "is active again" : "drains");
+			sy_serve_state(life->serve, drained ? SY_UNIT_ACTIVE : SY_UNIT_DRAINING,
+			               sim->shown_ns);
+			sim_unit_after(life);
+		}
 	}
 	if (sim_strikes(sim, SIM_FAULT_ARENA_MOVE))
 		sim_arena_move(life);
@@ -67,6 +72,7 @@ static void jump(struct sim *sim, uint64_t length_ns)
 	sim_log(sim, "the clock jumps %.3f s", (double)length_ns / 1e9);
 	sim->true_ns += length_ns;
 	sim->shown_ns = sim->smooth_since_ns = sim->true_ns;
+	sim_directory_deaf(sim, length_ns);
 	for (uint32_t slot = 0; slot < sim->config.units; slot++) {
 		struct sim_life *life = sim->units[slot].life;
 		life->disturbed_ns = sim->true_ns;
@@ -97,7 +103,9 @@ void sim_world_turn(struct sim *sim)
 	turn_units(sim);
 	turn_clock(sim);
 	if (sim_strikes(sim, SIM_FAULT_DIRECTORY))
-		sim->directory_silent_until_ns = sim->true_ns + length(sim) / 4;
+		sim_directory_silence(sim, length(sim) / 4);
+	if (sim->directory.registry != NULL && sim_strikes(sim, SIM_FAULT_DIRECTORY_RESTART))
+		sim_directory_restart(sim, length(sim) / 8);
 	sim_at(sim, 1 + sim_draw(sim, 2 * sim->config.turn_ns),
 	       (struct sim_event){.kind = SIM_WORLD});
 }
@@ -120,12 +128,15 @@ void sim_world_wind_down(struct sim *sim)
 {
 	sim_log(sim, "the run winds down");
 	sim->winding_down = true;
-	sim->directory_silent_until_ns = 0;
+	sim->directory.silent_until_ns = 0;
+	sim_directory_go_on(sim);
 	for (uint32_t slot = 0; slot < sim->config.units; slot++) {
 		struct sim_life *life = sim->units[slot].life;
 		sim_unit_resume(life);
 		if (!life->alive)
 			continue;
+		life->cut_until_ns = 0;
+		(void)sim_directory_drain(life, false);
 		sy_serve_state(life->serve, SY_UNIT_ACTIVE, sim->shown_ns);
 		sim_unit_after(life);
 	}

@@ -40,7 +40,7 @@ struct rig {
 	struct sy_scratch scratch;
 };
 
-static inline struct rig *rig_new(void)
+static inline struct rig *rig_new_trusting(uint64_t trust_ns)
 {
 	struct rig *rig = calloc(1, sizeof *rig);
 	static const uint8_t ns[] = "train";
@@ -50,6 +50,7 @@ static inline struct rig *rig_new(void)
 		.identity = {.start_time = 5, .random = 77, .pid = 9},
 		.ns = {ns, 5},
 		.control_timeout_ns = RIG_CONTROL_NS,
+		.trust_ns = trust_ns,
 	};
 	assert_non_null(rig);
 	rig->machine = sy_machine_new(&config);
@@ -60,6 +61,11 @@ static inline struct rig *rig_new(void)
 	rig->scratch.bytes = RIG_SCRATCH_BYTES;
 	assert_non_null(rig->scratch.data);
 	return rig;
+}
+
+static inline struct rig *rig_new(void)
+{
+	return rig_new_trusting(0);
 }
 
 static inline void rig_free(struct rig *rig)

@@ -26,6 +26,7 @@ struct rig {
 	struct rig_reply replies[RIG_REPLIES];
 	uint32_t reply_count;
 	uint64_t live_token, done_token;
+	bool fenced;
 	uint64_t session;
 	struct sy_scratch scratch;
 	struct sy_buf out;
@@ -48,6 +49,11 @@ static inline void rig_send(void *context, uint64_t route, const void *message, 
 static inline bool rig_token_lives(void *context, uint64_t token)
 {
 	return ((struct rig *)context)->live_token == token;
+}
+
+static inline bool rig_is_fenced(void *context)
+{
+	return ((struct rig *)context)->fenced;
 }
 
 static inline void rig_peer_done(void *context, uint64_t token)
@@ -86,7 +92,7 @@ static inline void rig_open(struct rig *rig)
 	assert_non_null(rig->scratch.data);
 	memset(rig->arena, 0, arena_bytes);
 	memset(rig->slab, 0xee, RIG_SLAB_BYTES);
-	const struct sy_serve_io io = {.context = rig, .send = rig_send,
+	const struct sy_serve_io io = {.context = rig, .send = rig_send, .fenced = rig_is_fenced,
 	                               .token_lives = rig_token_lives, .peer_done = rig_peer_done};
 	rig->serve = sy_serve_new(rig->arena, &rig->params, rig->slab, &io);
 	assert_non_null(rig->serve);

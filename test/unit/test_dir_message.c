@@ -11,6 +11,7 @@ static struct sy_unit_info unit_example(uint32_t unit_id)
 	struct sy_unit_info unit = {
 		.unit_id = unit_id,
 		.state = SY_UNIT_DRAINING,
+		.draining = true,
 		.incarnation = 0xfedcba9876543210u,
 		.turn = 7,
 		.epoch = 1u << 20,
@@ -30,6 +31,7 @@ static void assert_units_equal(const struct sy_unit_info *a, const struct sy_uni
 {
 	assert_int_equal(a->unit_id, b->unit_id);
 	assert_int_equal(a->state, b->state);
+	assert_int_equal(a->draining, b->draining);
 	assert_int_equal(a->incarnation, b->incarnation);
 	assert_int_equal(a->turn, b->turn);
 	assert_int_equal(a->epoch, b->epoch);
@@ -83,6 +85,7 @@ static void test_every_reply_comes_back_as_it_went(void **state)
 	for (int op = SY_DIR_OP_REGISTER; op <= SY_DIR_OP_STATS; op++) {
 		struct sy_dir_reply sent = {
 			.request_id = 5, .epoch = 11, .slot_count = 5, .units = units, .unit_count = 2,
+			.unit_state = SY_UNIT_DRAINING, .times = {5, 45, 60},
 			.stats = {.requests = 1, .refused = 2, .malformed = 3, .store_failures = 9},
 		};
 		struct sy_buf buf = {0};
@@ -102,12 +105,42 @@ static void test_every_reply_comes_back_as_it_went(void **state)
 			assert_int_equal(got.unit_count, 2);
 			assert_units_equal(&got.units[0], &units[0]);
 			assert_units_equal(&got.units[1], &units[1]);
+			assert_int_equal(got.times.suspect_after_ns, 5);
+			assert_int_equal(got.times.fence_after_ns, 45);
+			assert_int_equal(got.times.dead_after_ns, 60);
 		}
+		if (op == SY_DIR_OP_RENEW)
+			assert_int_equal(got.unit_state, SY_UNIT_DRAINING);
 		if (op == SY_DIR_OP_STATS) {
 			assert_int_equal(got.stats.requests, 1);
 			assert_int_equal(got.stats.malformed, 3);
 			assert_int_equal(got.stats.store_failures, 9);
 		}
+		sy_buf_free(&buf);
+	}
+}
+
+/* A client or a unit that went by such times would say lost too early, or fence too late. */
+static void test_times_that_do_not_rise_are_refused(void **state)
+{
+	(void)state;
+	static const struct {
+		struct sy_dir_times times;
+		bool ok;
+	} cases[] = {
+		{{0, 0, 0}, true},    {{1, 2, 3}, true},  {{5, 45, 45}, false}, {{5, 60, 45}, false},
+		{{45, 45, 60}, false}, {{0, 45, 60}, false}, {{0, 0, 60}, false},  {{5, 45, 0}, false},
+	};
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		struct sy_dir_reply sent = {.slot_count = 1, .times = cases[i].times}, got;
+		struct sy_unit_info room[1];
+		struct sy_buf buf = {0};
+		sy_dir_reply_encode(&sent, SY_DIR_OP_UNITS, &buf);
+		sy_status status =
+			sy_dir_reply_decode(buf.data, buf.bytes, SY_DIR_OP_UNITS, room, 1, &got, NULL);
+		assert_int_equal(status, cases[i].ok ? SY_OK : SY_E_PROTOCOL);
+		assert_int_equal(sy_dir_times_fault(&cases[i].times) == NULL, cases[i].ok);
+		assert_int_equal(sy_dir_times_lease(&cases[i].times), i != 0);
 		sy_buf_free(&buf);
 	}
 }
@@ -318,6 +351,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_request_comes_back_as_it_went),
 		cmocka_unit_test(test_every_reply_comes_back_as_it_went),
+		cmocka_unit_test(test_times_that_do_not_rise_are_refused),
 		cmocka_unit_test(test_a_refusal_carries_its_reason),
 		cmocka_unit_test(test_addresses_are_checked),
 		cmocka_unit_test(test_hostile_texts_are_refused),

@@ -19,8 +19,11 @@
 
 enum { SLOTS = 4 };
 
+static const struct sy_dir_times no_leases;
+
 struct place {
 	char folder[64], moved[72], state[96], endpoint[96];
+	const struct sy_dir_times *times; /* NULL: no leases */
 	struct sy_dir_server *server;
 	struct sy_dir_client *client;
 	pthread_t thread;
@@ -40,7 +43,8 @@ static void *serve(void *argument)
 	while ((waits[0].revents & POLLIN) == 0) {
 		while (sy_dir_server_step(place->server))
 			;
-		while (poll(waits, 2, -1) < 0 && errno == EINTR)
+		int wait_ms = sy_clock_poll_ms(sy_clock_now_ns(), sy_dir_server_deadline(place->server));
+		while (poll(waits, 2, wait_ms) < 0 && errno == EINTR)
 			;
 	}
 	return NULL;
@@ -49,7 +53,8 @@ static void *serve(void *argument)
 static sy_status server_open(struct place *place, uint32_t slot_count, sy_error *err)
 {
 	const char *const endpoints[] = {place->endpoint};
-	return sy_dir_server_open(place->state, slot_count, endpoints, 1, &place->server, err);
+	return sy_dir_server_open(place->state, slot_count, place->times, endpoints, 1,
+	                          &place->server, err);
 }
 
 static void server_start(struct place *place)
@@ -121,7 +126,7 @@ static void enter(struct place *place, uint32_t unit_id, uint64_t incarnation)
 {
 	struct sy_unit_info unit = unit_of(unit_id, incarnation);
 	sy_error err;
-	if (sy_dir_client_register(place->client, &unit, soon(), &err) != SY_OK)
+	if (sy_dir_client_register(place->client, &unit, soon(), NULL, &err) != SY_OK)
 		fail_msg("%s", err.message);
 }
 
@@ -155,7 +160,7 @@ static void test_a_units_life(void **state)
 	assert_int_equal(list.count, 0);
 	sy_unit_list_done(&list);
 
-	assert_int_equal(sy_dir_client_renew(place->client, 1, 7, soon(), &err), SY_OK);
+	assert_int_equal(sy_dir_client_renew(place->client, 1, 7, soon(), NULL, &err), SY_OK);
 	assert_int_equal(
 		sy_dir_client_set_state(place->client, 1, 7, SY_UNIT_DRAINING, soon(), &err), SY_OK);
 	bool is_dead = true;
@@ -187,21 +192,23 @@ static void test_refusals_are_typed(void **state)
 	bool is_dead;
 	struct sy_unit_info unit = unit_of(0, 2);
 	enter(place, 0, 1);
-	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), &err), SY_E_BUSY);
+	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), NULL, &err), SY_E_BUSY);
 	assert_string_equal(err.message, "the directory refused register: the slot is held by a unit "
 	                                 "that is not dead, process 4711");
 	bury(place, 0, 1);
 	unit.incarnation = 1;
-	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), &err), SY_E_FATAL);
-	assert_int_equal(sy_dir_client_renew(place->client, 0, 1, soon(), &err), SY_E_FATAL);
+	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), NULL, &err), SY_E_FATAL);
+	assert_int_equal(sy_dir_client_renew(place->client, 0, 1, soon(), NULL, &err), SY_E_FATAL);
 	assert_int_equal(
 		sy_dir_client_set_state(place->client, 0, 1, SY_UNIT_ACTIVE, soon(), &err), SY_E_FATAL);
 	unit = unit_of(SLOTS, 9);
-	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), &err), SY_E_INVALID);
+	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), NULL, &err),
+	                 SY_E_INVALID);
 	assert_string_equal(err.message, "no slot for unit 4 in a cluster of 4 units");
 	unit = unit_of(0, 9);
 	memset(unit.ipc_address, 'x', sizeof unit.ipc_address);
-	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), &err), SY_E_INVALID);
+	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), NULL, &err),
+	                 SY_E_INVALID);
 	enter(place, 1, 3);
 	assert_int_equal(
 		sy_dir_client_set_state(place->client, 1, 3, SY_UNIT_DEAD, soon(), &err), SY_E_INVALID);
@@ -275,10 +282,60 @@ static void test_a_restart_forgets_nobody(void **state)
 	assert_true(after > before);
 	struct sy_unit_info unit = unit_of(0, 1);
 	sy_error err;
-	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), &err), SY_E_FATAL);
-	assert_int_equal(sy_dir_client_renew(place->client, 0, 1, soon(), &err), SY_E_FATAL);
-	assert_int_equal(sy_dir_client_renew(place->client, 1, 2, soon(), &err), SY_OK);
+	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), NULL, &err), SY_E_FATAL);
+	assert_int_equal(sy_dir_client_renew(place->client, 0, 1, soon(), NULL, &err), SY_E_FATAL);
+	assert_int_equal(sy_dir_client_renew(place->client, 1, 2, soon(), NULL, &err), SY_OK);
 	enter(place, 0, 3);
+}
+
+static void await_state(struct place *place, uint32_t unit_id, enum sy_unit_state wanted)
+{
+	for (uint64_t end_ns = soon(); sy_clock_now_ns() < end_ns;) {
+		struct sy_unit_list list;
+		assert_int_equal(sy_dir_client_units(place->client, 0, end_ns, &list, NULL), SY_OK);
+		enum sy_unit_state state = list.units[unit_id].state;
+		sy_unit_list_done(&list);
+		if (state == wanted)
+			return;
+		poll(NULL, 0, 1);
+	}
+	fail_msg("unit %u never came to be in state %d", unit_id, (int)wanted);
+}
+
+/* The units of these never renew: they are suspect, then dead, without anybody's word; only the
+ * dead make room, and a restart goes on with what was so. */
+static void test_leases_run_out_by_themselves(void **state)
+{
+	static const struct sy_dir_times times = {20000000, 40000000, 1000000000};
+	struct place *place = *state;
+	place->times = &times;
+	server_start(place);
+	enter(place, 0, 1);
+	await_state(place, 0, SY_UNIT_SUSPECT);
+	sy_error err;
+	struct sy_dir_renewal renewal;
+	uint64_t before_ns = sy_clock_now_ns();
+	assert_int_equal(sy_dir_client_renew(place->client, 0, 1, soon(), &renewal, &err), SY_OK);
+	assert_int_equal(renewal.state, SY_UNIT_ACTIVE);
+	assert_true(before_ns <= renewal.sent_ns && renewal.sent_ns <= renewal.answered_ns);
+	await_state(place, 0, SY_UNIT_DEAD);
+	assert_int_equal(sy_dir_client_renew(place->client, 0, 1, soon(), &renewal, &err), SY_E_FATAL);
+	struct sy_unit_info unit = unit_of(0, 2);
+	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), &renewal, &err), SY_OK);
+	assert_memory_equal(&renewal.times, &times, sizeof times);
+	server_stop(place);
+
+	place->times = NULL;
+	assert_int_equal(server_open(place, SLOTS, &err), SY_E_INVALID);
+	assert_non_null(strstr(err.message, "other times"));
+	place->times = &times;
+	server_start(place);
+	unit = unit_of(0, 1);
+	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), NULL, &err), SY_E_BUSY);
+	await_state(place, 0, SY_UNIT_DEAD);
+	struct sy_dir_stats stats;
+	assert_int_equal(sy_dir_client_stats(place->client, soon(), &stats, &err), SY_OK);
+	assert_int_equal(stats.deaths, 1);
 }
 
 /* A report of the process's own is as good as one that came by message. */
@@ -295,7 +352,7 @@ static void test_reports_of_the_process_itself(void **state)
 	sy_dir_server_close(place->server);
 	place->server = NULL;
 	struct sy_registry *stored = NULL;
-	assert_int_equal(sy_dir_store_load(place->state, &stored, NULL), SY_OK);
+	assert_int_equal(sy_dir_store_load(place->state, 0, &stored, NULL), SY_OK);
 	assert_non_null(stored);
 	assert_int_equal(sy_registry_slot(stored, 0)->turn, 2);
 	sy_registry_free(stored);
@@ -317,13 +374,13 @@ static void test_a_full_disk_silences_and_loses_nothing(void **state)
 	bool is_dead;
 	assert_int_equal(sy_dir_client_exited(client, 0, 1, soon(), &err), SY_E_SYS);
 	assert_int_equal(sy_dir_client_is_dead(client, 0, 1, soon(), &is_dead, &err), SY_E_SYS);
-	assert_int_equal(sy_dir_client_renew(client, 0, 1, soon(), &err), SY_E_SYS);
+	assert_int_equal(sy_dir_client_renew(client, 0, 1, soon(), NULL, &err), SY_E_SYS);
 	assert_int_equal(rename(place->moved, place->folder), 0);
 	sy_dir_client_close(client);
 	assert_int_equal(sy_dir_client_is_dead(place->client, 0, 1, soon(), &is_dead, &err), SY_OK);
 	assert_true(is_dead);
 	struct sy_registry *stored = NULL;
-	assert_int_equal(sy_dir_store_load(place->state, &stored, NULL), SY_OK);
+	assert_int_equal(sy_dir_store_load(place->state, 0, &stored, NULL), SY_OK);
 	assert_int_equal(sy_registry_slot(stored, 0)->state, SY_UNIT_DEAD);
 	sy_registry_free(stored);
 }
@@ -340,11 +397,11 @@ static void test_damaged_state_is_refused(void **state)
 {
 	struct place *place = *state;
 	uint8_t good[4096], bad[4096];
-	struct sy_registry *registry = sy_registry_new(SLOTS), *loaded = NULL;
+	struct sy_registry *registry = sy_registry_new(SLOTS, &no_leases), *loaded = NULL;
 	struct sy_unit_info unit = unit_of(2, 5);
 	sy_error err;
-	assert_int_equal(sy_registry_register(registry, &unit), SY_DIR_FAULT_NONE);
-	assert_int_equal(sy_dir_store_load(place->state, &loaded, &err), SY_OK);
+	assert_int_equal(sy_registry_register(registry, &unit, 0), SY_DIR_FAULT_NONE);
+	assert_int_equal(sy_dir_store_load(place->state, 0, &loaded, &err), SY_OK);
 	assert_null(loaded);
 	assert_int_equal(sy_dir_store_save(place->state, registry, &err), SY_OK);
 	sy_registry_free(registry);
@@ -356,9 +413,9 @@ static void test_damaged_state_is_refused(void **state)
 		memcpy(bad, good, (size_t)bytes);
 		bad[at] ^= 0x10;
 		file_write(place->state, bad, (size_t)bytes);
-		assert_int_equal(sy_dir_store_load(place->state, &loaded, &err), SY_E_PROTOCOL);
+		assert_int_equal(sy_dir_store_load(place->state, 0, &loaded, &err), SY_E_PROTOCOL);
 		file_write(place->state, good, at);
-		assert_int_equal(sy_dir_store_load(place->state, &loaded, &err), SY_E_PROTOCOL);
+		assert_int_equal(sy_dir_store_load(place->state, 0, &loaded, &err), SY_E_PROTOCOL);
 	}
 	assert_int_equal(server_open(place, SLOTS, &err), SY_E_PROTOCOL);
 	assert_non_null(strstr(err.message, "is damaged"));
@@ -368,7 +425,7 @@ static void test_damaged_state_is_refused(void **state)
 	assert_int_equal(server_open(place, 0, &err), SY_E_INVALID);
 	assert_int_equal(server_open(place, SY_UNITS_MAX + 1, &err), SY_E_INVALID);
 	assert_null(place->server);
-	assert_int_equal(sy_dir_store_load(place->state, &loaded, &err), SY_OK);
+	assert_int_equal(sy_dir_store_load(place->state, 0, &loaded, &err), SY_OK);
 	assert_int_equal(sy_registry_slot(loaded, 2)->incarnation, 5);
 	sy_registry_free(loaded);
 }
@@ -477,6 +534,7 @@ int main(void)
 		PLACED(test_no_directory_is_a_timeout),
 		PLACED(test_calls_wait_for_the_directory),
 		PLACED(test_a_restart_forgets_nobody),
+		PLACED(test_leases_run_out_by_themselves),
 		PLACED(test_reports_of_the_process_itself),
 		PLACED(test_a_full_disk_silences_and_loses_nothing),
 		PLACED(test_damaged_state_is_refused),

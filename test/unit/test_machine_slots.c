@@ -325,6 +325,37 @@ static void test_junk_and_cut_replies_change_nothing(void **state)
 	rig_free(rig);
 }
 
+/* Between question and answer the unit may have died: what came too late is for the directory to
+ * say. Its pin is held until then, and given back as any other. */
+static void test_a_late_answer_of_a_resolve_is_not_believed_unasked(void **state)
+{
+	(void)state;
+	static const struct {
+		uint64_t after_ns;
+		enum sy_op_end end;
+	} cases[] = {{15 * RIG_S, SY_OP_END_OK}, {15 * RIG_S + 1, SY_OP_END_LATE}};
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		struct rig *rig = rig_new_trusting(15 * RIG_S);
+		rig_connect(rig, 1, 501, 71);
+		struct sy_machine_op op = {0}, release = {0};
+		rig_start(rig, &op, SY_OP_KIND_RESOLVE, 60 * RIG_S);
+		rig_start(rig, &release, SY_OP_KIND_RELEASE, 60 * RIG_S);
+		struct rig_sent asked = *(rig_last(rig) - 1), other = *rig_last(rig);
+		rig_pass(rig, cases[i].after_ns);
+		rig_resolve_ok(rig, &asked);
+		rig_expect(rig, 1, &op, cases[i].end);
+		assert_true(sy_request_id_equal(op.name, asked.id));
+		assert_true(op.reply.key_count > 0);
+		/* What changes the unit is acknowledged by one that lived, or had no effect. */
+		rig_ok(rig, &other);
+		rig_expect(rig, 2, &release, SY_OP_END_OK);
+		sy_machine_unpin(rig->machine, op.name, rig->now_ns);
+		rig_pass(rig, RIG_BEAT_NS);
+		rig_expect_notice(rig_last(rig), SY_NOTICE_UNPIN, false, op.name);
+		rig_free(rig);
+	}
+}
+
 static void test_a_request_too_long_for_a_message_is_not_sent(void **state)
 {
 	(void)state;
@@ -365,6 +396,7 @@ int main(void)
 		cmocka_unit_test(test_a_resolve_that_ran_out_is_unpinned),
 		cmocka_unit_test(test_faults_end_an_op_as_what_they_are),
 		cmocka_unit_test(test_junk_and_cut_replies_change_nothing),
+		cmocka_unit_test(test_a_late_answer_of_a_resolve_is_not_believed_unasked),
 		cmocka_unit_test(test_a_request_too_long_for_a_message_is_not_sent),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

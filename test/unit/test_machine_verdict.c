@@ -24,6 +24,12 @@ static void test_success_and_what_the_unit_itself_said_stand(void **state)
 			assert_int_equal(sy_verdict(kinds[k], SY_OP_END_CLOSED, s), SY_E_INVALID);
 		}
 	}
+	/* A late answer stands if the directory says that the unit lives. */
+	assert_int_equal(sy_verdict(SY_OP_KIND_RESOLVE, SY_OP_END_LATE, SY_DIRECTORY_ALIVE), SY_OK);
+	assert_int_equal(sy_verdict(SY_OP_KIND_RESOLVE, SY_OP_END_LATE, SY_DIRECTORY_SILENT),
+	                 SY_E_TRANSFER_FAILED);
+	assert_int_equal(sy_verdict(SY_OP_KIND_RESOLVE, SY_OP_END_LATE, SY_DIRECTORY_DEAD),
+	                 SY_E_LOST);
 }
 
 static void test_a_dead_incarnation(void **state)

@@ -1,0 +1,14 @@
+/* Where a unit or a directory may listen. */
+#ifndef SY_LISTEN_H
+#define SY_LISTEN_H
+
+#include <stdbool.h>
+
+#include <slabyard/status.h>
+
+/* Addresses of this host alone are free; one that others reach only if that is wanted although
+ * nothing checks who connects. SY_E_INVALID, and what would do: no address, one that names no
+ * host (others are told it, and cannot connect there), or not `insecure`. */
+sy_status sy_listen_check(const char *listen, bool insecure, sy_error *err);
+
+#endif
