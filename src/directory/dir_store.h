@@ -18,7 +18,7 @@ sy_status sy_dir_store_save(const char *path, const struct sy_registry *registry
 
 /* The registry as stored, its epoch raised and its leases begun anew at now_ns
  * (sy_registry_restore); owned by the caller. NULL and SY_OK: there is no such file.
- * SY_E_PROTOCOL: it is damaged, or another version's; SY_E_SYS. */
+ * SY_E_PROTOCOL: it is damaged; SY_E_SYS. */
 sy_status sy_dir_store_load(const char *path, uint64_t now_ns, struct sy_registry **ret_registry,
                             sy_error *err);
 

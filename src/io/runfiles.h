@@ -17,7 +17,7 @@
 
 #include "slab.h"
 
-enum { SY_RUN_VERSION = 1, SY_RUN_PATH_BYTES = 108 };
+enum { SY_RUN_VERSION = 2, SY_RUN_PATH_BYTES = 108 };
 
 struct sy_run_dir {
 	char path[SY_RUN_PATH_BYTES]; /* absolute */

@@ -107,7 +107,7 @@ static void test_directory_errors(void **state)
 	assert_int_equal(sy_run_dir_file(&rig->dir, name, path, &err), SY_E_INVALID);
 	/* Another version's files are left alone. */
 	snprintf(path, sizeof path, "%s/VERSION", rig->path);
-	write_text(path, "slabyard run directory, version 2\n");
+	write_text(path, "slabyard run directory, version 1\n");
 	assert_int_equal(sy_run_dir_open(rig->path, true, &dir, &err), SY_E_PROTOCOL);
 	assert_non_null(strstr(err.message, "another version"));
 	write_text(path, "");
