@@ -190,7 +190,7 @@ static void incident_tell(struct supervisor *supervisor, uint32_t unit_id, const
 		sy_tell("unit %u %s: what it held is gone, the others serve on", unit_id, what);
 	} else if (!sy_restart_ended(restart, now_ns)) {
 		sy_tell("unit %u %s: it was restarted %d times in a row and now stays dead", unit_id, what,
-		    SY_RESTARTS_IN_A_ROW);
+		        SY_RESTARTS_IN_A_ROW);
 	} else {
 		sy_format_duration(restart->due_ns - now_ns, wait);
 		sy_tell("unit %u %s: what it held is gone, it is restarted in %s", unit_id, what, wait);
