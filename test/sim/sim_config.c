@@ -195,7 +195,7 @@ static void draw_tier(struct sy_prng *prng, struct sim_config *config)
 	params->disk_bytes = sy_align_up(params->slab_bytes * PICK(prng, 1, 2, 8, 8), 8192);
 	params->load_whole_bytes = PICK(prng, 0, 1024, 65536, 1048576);
 	config->disk_ns = SIM_US * PICK(prng, 100, 1000, 30000, 300000);
-	for (uint32_t i = SIM_FAULT_DISK_SLOW; i < SIM_FAULT_COUNT; i++) {
+	for (uint32_t i = SIM_FAULT_DISK_SLOW; i <= SIM_FAULT_DISK_LOST; i++) {
 		uint64_t drawn = between(prng, 1, highest[i]);
 		if (sy_prng_chance(prng, 60) && (config->off >> i & 1) == 0)
 			config->rate[i] = (uint32_t)drawn;
