@@ -420,7 +420,9 @@ class Ends(ClusterCase):
         await_that("all pins are back", lambda: self.free_bytes() == free)
         after = held()
         self.assertLess(after["objects"] - before["objects"], 50)
-        for what in ("descriptors", "threads", "entries", "sessions"):
+        # The library's own come and go by a few, as it connects anew.
+        self.assertLess(after["descriptors"] - before["descriptors"], 8)
+        for what in ("threads", "entries", "sessions"):
             self.assertLessEqual(after[what], before[what], what)
         self.assertLess(sys.getallocatedblocks() - blocks, 500)
         self.assertLess(resident_kib() - own, 2048, f"after {CALLS} calls")
