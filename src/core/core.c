@@ -176,7 +176,7 @@ static void run_peer(struct sy_step *step, const struct sy_event *event)
 	else
 		end_all(core, token,
 		        event->kind == SY_EVENT_PEER_GONE ? SY_END_PROCESS : SY_END_SOCKET);
-	if (!known && event->kind != SY_EVENT_PEER_EOF)
+	if (!known)
 		sy_step_emit(step, SY_EFFECT_PEER_DONE)->token = token;
 }
 

@@ -48,7 +48,7 @@ void sy_handle_hello(struct sy_step *step, const struct sy_event_request *reques
 			sy_session_heard(core, session, step->now_ns);
 		} else {
 			/* The client has left the older one behind, whether a new one can be made or not. */
-			if (s != NULL && s->state == SY_SESSION_LIVE)
+			if (s != NULL)
 				sy_session_end(core, session, SY_END_REPLACED);
 			session = make(step, request, &outcome);
 		}

@@ -28,7 +28,12 @@ void sy_session_end(struct sy_core *core, uint32_t session, enum sy_session_end 
 {
 	struct sy_volatile *v = &core->volatiles;
 	struct sy_session *s = sy_session_at(core, session);
+	s->socket_ended = s->socket_ended || end == SY_END_SOCKET;
 	if (s->state != SY_SESSION_LIVE) {
+		if (end == SY_END_REPLACED && s->end == SY_END_SOCKET) {
+			s->end = SY_END_REPLACED; /* its client waits for nothing of it any more */
+			sy_session_settle(core, session);
+		}
 		if (!gives_all_back((uint8_t)end) || gives_all_back(s->end))
 			return;
 		s->end = (uint8_t)end;
@@ -118,7 +123,7 @@ static void walk_done(struct sy_step *step, uint32_t session)
 		return;
 	if (s->local && !gives_all_back(s->end) && s->end != SY_END_REPLACED)
 		return;
-	uint64_t token = gives_all_back(s->end) ? s->token : 0;
+	uint64_t token = gives_all_back(s->end) || s->socket_ended ? s->token : 0;
 	sy_session_free(core, session);
 	if (token != 0 && sy_session_token_first(core, token) == 0)
 		sy_step_emit(step, SY_EFFECT_PEER_DONE)->token = token;

@@ -52,6 +52,7 @@ struct sy_session {
 	uint8_t state, end;
 	uint8_t walk;          /* enum sy_walk, of an ENDING session */
 	bool local;
+	bool socket_ended;     /* of its local connection: no hello comes over it any more */
 	bool fence_asked, fenced; /* other host: SY_EFFECT_FENCE was said; FENCED was answered */
 	uint16_t ns;
 	uint64_t number;

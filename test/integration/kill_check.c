@@ -72,6 +72,9 @@ static const char *judge(uint64_t row, const struct kill_row *known, bool may_be
 	sy_error err = {0};
 	sy_status status = get_row(row, 0, &result, &err);
 
+	/* Once: of the incarnation that this client knew. Its successor has not the row. */
+	if (status == SY_E_LOST && may_be_absent)
+		status = get_row(row, 0, &result, &err);
 	if (status != SY_OK)
 		return say("get of row %llu: %s: %s", (unsigned long long)row, sy_status_name(status),
 		           err.message);
@@ -103,8 +106,9 @@ const char *kill_check_others(uint32_t ill, bool dead)
 	sy_result *result = NULL;
 	sy_status status = get_row(ill, sy_deadline_after(moment_ns), &result, &err);
 	sy_result_free(result);
-	if (dead ? status != SY_E_LOST && status != SY_E_TIMEOUT
-	         : status != SY_E_TIMEOUT && status != SY_E_TRANSFER_FAILED && status != SY_OK)
+	/* Not lost before the directory says so; and it may be too busy to say so in this time. */
+	if (status != SY_E_TIMEOUT && status != SY_E_TRANSFER_FAILED &&
+	    status != (dead ? SY_E_LOST : SY_OK))
 		return say("a get from the ill unit: %s: %s", sy_status_name(status), err.message);
 	return NULL;
 }

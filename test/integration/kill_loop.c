@@ -340,8 +340,7 @@ static bool is_of_a_start(uint32_t point)
 static void give_orders(struct attempt *attempt)
 {
 	uint32_t point = attempt->point;
-	bool of_client = point < SY_FAILPOINT_END &&
-	                 strncmp(sy_failpoint_name(point), "client", 6) == 0;
+	bool of_client = strncmp(sy_failpoint_name(point), "client", 6) == 0;
 	bool kills_unit = !of_client && attempt->action == SY_FAILPOINT_KILL;
 	/* Either every call can wait for the end of the fault, and must; or it lasts longer than
 	 * they may take, and they must not. */

@@ -100,6 +100,14 @@ static void end(const struct watch *watch, sy_status status, const sy_error *err
 	                (orders->parks && status == SY_E_UNIT_FULL);
 	char why[SY_ERROR_MESSAGE_BYTES + 64];
 
+	/* The thread that sees stops may not have had its turn since. */
+	if (took_ns > orders->timeout_ns + GRACE_NS + excused_ns) {
+		const struct timespec pause = {0, 20000000};
+
+		nanosleep(&pause, NULL);
+		excused_ns = __atomic_load_n(&stopped_ns, __ATOMIC_RELAXED) - watch->stopped_ns +
+		             sy_failpoint_held_ns() - watch->held_ns;
+	}
 	/* A thread that has ended takes its waits with it. */
 	if (now_waited_ns > watch->waited_ns)
 		excused_ns += now_waited_ns - watch->waited_ns;
@@ -366,9 +374,9 @@ static void *put_one(void *argument)
 /* While the unit stands still all three requests come to its door, and are found together. */
 static void want_room(void)
 {
-	static uint8_t cells[KILL_MANY];
+	static uint8_t cells[KILL_MANY * 100];
 	sy_put_column column = {.field = "many", .field_bytes = 4, .kind = SY_KIND_BYTES,
-	                        .data = cells, .row_bytes = 1, .stride_bytes = 1};
+	                        .data = cells, .row_bytes = 100, .stride_bytes = 100};
 	struct one_put fits = {.row = KILL_WIDE_ROW, .nbytes = KILL_SLAB_BYTES * 3 / 4};
 	struct one_put never = {.row = KILL_WIDE_ROW + 2, .nbytes = KILL_SLAB_BYTES - 8192};
 	const struct timespec pause = {0, 4000000};

@@ -2,6 +2,7 @@
  * of for longer than two heartbeats. */
 #include "blob.h"
 #include "pin.h"
+#include "session.h"
 #include "sim_check.h"
 
 static bool knows(const struct sim_client *client, struct sy_request_id name)
@@ -118,6 +119,29 @@ static void drop_settled(struct sim_shadow *shadow)
 	shadow->orphan_count = kept;
 }
 
+/* Connecting for ever takes no room: of a client that has a newer session an older one stands only
+ * while it owns something, and a connection that ended is watched only for what is left of it. */
+static void look_at_records(struct sim_life *life, struct sy_core *core)
+{
+	if (sy_serve_pending(life->serve))
+		return; /* it is at it */
+	for (uint32_t i = 1; i <= core->volatiles.sessions.touched; i++) {
+		const struct sy_session *s = sy_session_at(core, i);
+		if (s->number == 0 || sy_session_find(core, s->number) != i ||
+		    s->state != SY_SESSION_ENDED || !s->local || s->pins.count > 0 ||
+		    s->blobs.count > 0 || sy_session_newest(core, &s->identity) == i)
+			continue;
+		sim_fail(life->sim, 7, "u%u keeps the record of session %016lx, which owns nothing and "
+		         "has a successor", life->slot, s->number);
+	}
+	for (size_t i = 0; i < life->peer_count; i++) {
+		const struct sim_peer *peer = &life->peers[i];
+		if (peer->watched && !peer->lives && sy_session_token_first(core, peer->token) == 0)
+			sim_fail(life->sim, 7, "u%u watches peer %lu, of which nothing is left", life->slot,
+			         peer->token);
+	}
+}
+
 void check_i7_look(struct sim_life *life)
 {
 	struct sim_shadow *shadow = life->shadow;
@@ -136,6 +160,7 @@ void check_i7_look(struct sim_life *life)
 			look_at(life, blob->name, "reservation");
 	}
 	drop_settled(shadow);
+	look_at_records(life, core);
 }
 
 /* All clients are gone, all leases are over, all rows are released: nothing may be left. */

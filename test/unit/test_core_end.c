@@ -48,7 +48,8 @@ static void test_bye(void **state)
 	assert_int_equal(stats(d).entries, 1);
 	/* The process goes later: nothing is known of it. */
 	peer(d, SY_EVENT_PEER_EOF, TOKEN, 0);
-	assert_int_equal(d->fx.count, 0);
+	assert_int_equal(d->fx.count, 1);
+	assert_int_equal(effect_of(d, SY_EFFECT_PEER_DONE)->token, TOKEN);
 	driver_close(d);
 }
 
@@ -173,6 +174,44 @@ static void test_replaced_local(void **state)
 		hello(d, &c);
 	settle(d);
 	assert_int_equal(stats(d).sessions, 1);
+	driver_close(d);
+}
+
+/* The same where the unit sees the old socket end before the new hello comes; and of a connection
+ * that ended nothing is watched once nothing is left of it. */
+static void test_replaced_after_its_end(void **state)
+{
+	(void)state;
+	struct driver *d = open_default();
+	struct client c = busy_client(d, 1, TOKEN);
+	struct client old = c;
+	peer(d, SY_EVENT_PEER_EOF, TOKEN, 0);
+	settle(d);
+	c.token = TOKEN + 1;
+	hello(d, &c);
+	settle(d);
+	assert_int_equal(stats(d).sessions, 2);
+	notify_one(d, &c, SY_NOTICE_UNPIN, name_of(&old, 1, 1), false);
+	notify_one(d, &c, SY_NOTICE_ABORT, name_of(&old, 2, 1), false);
+	assert_int_equal(count_effects(d, SY_EFFECT_PEER_DONE), 0);
+	notify_one(d, &c, SY_NOTICE_DRAINED, name_of(&old, 3, 1), false);
+	assert_int_equal(stats(d).sessions, 1);
+	assert_int_equal(count_effects(d, SY_EFFECT_PEER_DONE), 1);
+	assert_int_equal(effect_of(d, SY_EFFECT_PEER_DONE)->token, TOKEN);
+	for (uint64_t i = 1; i <= 100; i++) {
+		peer(d, SY_EVENT_PEER_EOF, TOKEN + i, 0);
+		c.token = TOKEN + i + 1;
+		hello(d, &c);
+		settle(d);
+		assert_int_equal(stats(d).sessions, 1);
+	}
+	/* Replaced first, and then the old socket ends. */
+	c.token = TOKEN + 200;
+	hello(d, &c);
+	settle(d);
+	assert_int_equal(stats(d).sessions, 1);
+	peer(d, SY_EVENT_PEER_EOF, TOKEN + 101, 0);
+	assert_int_equal(count_effects(d, SY_EFFECT_PEER_DONE), 1);
 	driver_close(d);
 }
 
@@ -385,6 +424,7 @@ int main(void)
 		cmocka_unit_test(test_eof_then_notices),
 		cmocka_unit_test(test_process_gone),
 		cmocka_unit_test(test_replaced_local),
+		cmocka_unit_test(test_replaced_after_its_end),
 		cmocka_unit_test(test_remote_expires),
 		cmocka_unit_test(test_remote_that_owns_nothing),
 		cmocka_unit_test(test_remote_notices_during_grace),
