@@ -190,7 +190,7 @@ class Runner:
         return self.one(suite, words, log, limit_s)
 
     def one(self, suite, command, log, limit_s=None):
-        prefix = self.fixed if suite.build in ("asan", "tsan") else []
+        prefix = self.fixed if suite.build in ("asan", "tsan", "kill") else []
         status, output = execute(
             prefix + command, log, limit_s or suite.limit_s, self.environment(suite.build)
         )
