@@ -46,8 +46,8 @@ static struct kill_log *journal;
 static char control_path[64], journal_path[64];
 static struct sy_prng prng;
 
-/* What cannot happen here: on one host nobody needs a check of a pin that stands until its reader
- * is gone, and a copy by the caller's thread is over when it returns; these units have no disk. */
+/* What cannot happen here: on one host nobody needs a check of a pin that stands until its
+ * reader is gone, and a copy by the caller's thread is over when it returns; these units have no disk. */
 static bool is_reachable(uint32_t point)
 {
 	const char *name = sy_failpoint_name(point);
