@@ -145,7 +145,7 @@ int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client)
 		return SY_EXIT_USAGE;
 	if (sy_cluster_is_running(cli) != SY_EXIT_DONE)
 		return SY_EXIT_FAILED;
-	const sy_client_options options = {.run_dir = cli->run_dir,
+	const sy_client_options options = {.run_dir = cli->run_dir, .ssd = true,
 	                                   .timeout_ns = timeout_ns(cli),
 	                                   .interrupted = wait_look};
 	waiting.cli = cli;

@@ -21,8 +21,9 @@ static const char details[] =
 	"with unit_id, state (active, draining, suspect, dead, none), answered, incarnation, pid,\n"
 	"capacity_bytes,\n"
 	"bytes (by state: free, allocated, committing, published, demoting, released, retired,\n"
-	"quarantined, loading, rounding; they sum to capacity_bytes), rows, entries, sessions, pins\n"
-	"and further counts. A unit that did not answer has null for bytes and a message.\n";
+	"quarantined, loading, staging, rounding; they sum to capacity_bytes), rows, entries,\n"
+	"sessions, pins and further counts; those of a disk tier begin with ssd_. A unit that did\n"
+	"not answer has null for bytes and a message.\n";
 
 struct cluster {
 	const struct sy_cli *cli;
@@ -82,6 +83,27 @@ static uint64_t stat_of(const sy_stat *stats, size_t count, const char *name)
 	return 0;
 }
 
+static void ssd_print(const sy_unit_report *report)
+{
+	static const char *const counts[] = {"ssd_queued", "ssd_running", "ssd_demotions",
+	                                     "ssd_promotions", "ssd_loads", "ssd_spills",
+	                                     "ssd_write_errors", "ssd_read_errors", "ssd_full",
+	                                     "ssd_lost_blobs"};
+	const sy_stat *stats = report->counts;
+	size_t count = report->count_count;
+	char capacity[16], used[16];
+	uint64_t bytes = stat_of(stats, count, "ssd_capacity");
+	sy_format_bytes(bytes, capacity);
+	sy_format_bytes(bytes - stat_of(stats, count, "ssd_free"), used);
+	printf("      disk %s, used %s", capacity, used);
+	for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+		uint64_t value = stat_of(stats, count, counts[i]);
+		if (value != 0)
+			printf(", %s %" PRIu64, counts[i] + strlen("ssd_"), value);
+	}
+	putchar('\n');
+}
+
 static void report_print(const sy_unit_report *report)
 {
 	char capacity[16], used[16], published[16];
@@ -116,6 +138,8 @@ static void report_print(const sy_unit_report *report)
 	}
 	if (lead[0] == ',')
 		putchar('\n');
+	if (stat_of(report->counts, report->count_count, "ssd_capacity") != 0)
+		ssd_print(report);
 }
 
 static int table_print(const struct sy_cli *cli, const sy_unit_report *reports, uint32_t count)

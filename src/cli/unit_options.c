@@ -39,6 +39,8 @@ void sy_unit_options_config(const struct sy_unit_options *options, uint32_t unit
 	config->session_expire_ns = options->session_expire_ns;
 	config->listen = options->listen;
 	config->insecure = options->insecure;
+	config->ssd_dir = options->ssd_dir;
+	config->ssd_bytes = options->ssd_bytes;
 }
 
 static void word_add(struct sy_unit_words *words, const char *word)
@@ -68,6 +70,12 @@ void sy_unit_options_words(const struct sy_unit_options *options, struct sy_unit
 	number_add(ret_words, "--session-expire", options->session_expire_ns, "ns");
 	word_add(ret_words, "--listen");
 	word_add(ret_words, options->listen);
+	if (options->ssd_dir != NULL) {
+		word_add(ret_words, "--ssd-dir");
+		word_add(ret_words, options->ssd_dir);
+	}
+	if (options->ssd_bytes != 0)
+		number_add(ret_words, "--ssd-bytes", options->ssd_bytes, "");
 	if (options->insecure)
 		word_add(ret_words, "--insecure");
 }

@@ -10,7 +10,8 @@ struct sy_unit_options {
 	uint64_t slab_bytes; /* 0: not given; whole pages of it are used */
 	uint64_t max_entries, max_sessions, eager_max_bytes;
 	uint64_t read_pin_ns, heartbeat_ns, session_expire_ns;
-	const char *listen;
+	uint64_t ssd_bytes; /* 0: no disk tier */
+	const char *ssd_dir, *listen;
 	bool insecure;
 };
 
@@ -20,6 +21,15 @@ struct sy_unit_options {
 		.name = "slab-bytes", .value = "SIZE", .kind = SY_OPTION_BYTES, \
 		.min = SY_UNIT_SLAB_MIN_BYTES, .target = &(unit)->slab_bytes, \
 		.help = "memory of one unit, as in 64MiB or 1.5GiB; whole pages of it" \
+	}, \
+	{ \
+		.name = "ssd-dir", .value = "DIR", .kind = SY_OPTION_TEXT, .target = &(unit)->ssd_dir, \
+		.help = "where a unit keeps what its memory does not hold; with --ssd-bytes" \
+	}, \
+	{ \
+		.name = "ssd-bytes", .value = "SIZE", .kind = SY_OPTION_BYTES, \
+		.min = SY_UNIT_SSD_MIN_BYTES, .target = &(unit)->ssd_bytes, \
+		.help = "disk space of one unit; an eighth of its memory then serves the disk" \
 	}, \
 	{ \
 		.name = "max-entries", .value = "N", .kind = SY_OPTION_COUNT, .min = 1, \

@@ -101,6 +101,26 @@ static sy_status open_slab(struct sy_daemon *daemon, sy_error *err)
 	return status;
 }
 
+static void say_line(void *context, const char *line)
+{
+	sy_daemon_say(context, "%s", line);
+}
+
+static sy_status open_disk(struct sy_daemon *daemon, sy_error *err)
+{
+	const struct sy_unit_config *config = daemon->config;
+	const struct sy_disk_config disk = {
+		.dir = config->ssd_dir,
+		.bytes = config->ssd_bytes - config->ssd_bytes % SY_UNIT_PAGE_BYTES,
+		.unit_id = config->unit_id,
+		.incarnation = daemon->incarnation.value,
+		.slab = daemon->slab.data,
+		.say = say_line,
+		.context = daemon,
+	};
+	return config->ssd_bytes != 0 ? sy_disk_open(&disk, &daemon->disk, err) : SY_OK;
+}
+
 static sy_status open_core(struct sy_daemon *daemon, sy_error *err)
 {
 	const struct sy_core_params params = sy_unit_config_params(
@@ -222,6 +242,7 @@ static void close_all(struct sy_daemon *daemon)
 		                           daemon->incarnation.value, sy_clock_now_ns() + exited_ns,
 		                           NULL);
 	sy_dir_client_close(daemon->directory);
+	sy_disk_close(daemon->disk); /* its threads use the slab */
 	sy_serve_free(daemon->serve);
 	if (daemon->arena != NULL)
 		munmap(daemon->arena, (size_t)daemon->arena_bytes);
@@ -248,6 +269,8 @@ int sy_unit_run(const struct sy_unit_config *config)
 		status = open_process(&daemon, &err);
 	if (status == SY_OK)
 		status = open_slab(&daemon, &err);
+	if (status == SY_OK)
+		status = open_disk(&daemon, &err);
 	if (status == SY_OK)
 		status = open_core(&daemon, &err);
 	if (status == SY_OK)

@@ -25,7 +25,8 @@ enum {
 };
 
 /* What an epoll event is about: a kind, and of a peer its index. */
-enum watched { WATCH_CONTROL, WATCH_LOCAL, WATCH_SIGNAL, WATCH_DIRECTORY, WATCH_PEER, WATCH_PID };
+enum watched { WATCH_CONTROL, WATCH_LOCAL, WATCH_SIGNAL, WATCH_DIRECTORY, WATCH_PEER, WATCH_PID,
+               WATCH_DISK };
 
 static bool watch(struct sy_daemon *daemon, int fd, enum watched kind, uint32_t index)
 {
@@ -66,6 +67,19 @@ static void peer_done(void *context, uint64_t token)
 		sy_peers_remove(&daemon->peers, index);
 }
 
+static void run_disk(void *context, const struct sy_disk_job *job)
+{
+	struct sy_daemon *daemon = context;
+	sy_disk_run(daemon->disk, job);
+}
+
+static void hear_disk(struct sy_daemon *daemon, uint64_t now_ns)
+{
+	struct sy_disk_end end;
+	for (int i = 0; i < SY_DISK_JOBS_MAX && sy_disk_next(daemon->disk, &end); i++)
+		sy_serve_disk(daemon->serve, end.blob, end.grant, end.ok, end.full, now_ns);
+}
+
 struct sy_serve_io sy_daemon_io(struct sy_daemon *daemon)
 {
 	return (struct sy_serve_io){
@@ -74,6 +88,7 @@ struct sy_serve_io sy_daemon_io(struct sy_daemon *daemon)
 		.fenced = fenced,
 		.token_lives = token_lives,
 		.peer_done = peer_done,
+		.disk = run_disk,
 	};
 }
 
@@ -222,6 +237,9 @@ static void run_event(struct sy_daemon *daemon, uint64_t data, uint64_t now_ns)
 	case WATCH_PEER:
 		(void)read_socket(daemon, index, now_ns);
 		break;
+	case WATCH_DISK:
+		hear_disk(daemon, now_ns);
+		break;
 	case WATCH_PID:
 		end_process(daemon, index, now_ns);
 		break;
@@ -308,6 +326,7 @@ sy_status sy_daemon_loop(struct sy_daemon *daemon, sy_error *err)
 	if (!watch(daemon, sy_control_server_fd(daemon->control), WATCH_CONTROL, 0) ||
 	    !watch(daemon, sy_local_server_fd(daemon->local), WATCH_LOCAL, 0) ||
 	    !watch(daemon, daemon->signal_fd, WATCH_SIGNAL, 0) ||
+	    (daemon->disk != NULL && !watch(daemon, sy_disk_fd(daemon->disk), WATCH_DISK, 0)) ||
 	    (daemon->watch != NULL &&
 	     !watch(daemon, sy_dir_watch_fd(daemon->watch), WATCH_DIRECTORY, 0)))
 		return sy_fail(err, SY_E_SYS, __func__, "cannot watch the sockets: %s", strerror(errno));

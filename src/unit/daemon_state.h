@@ -5,6 +5,7 @@
 #include "control.h"
 #include "daemon.h"
 #include "dir_watch.h"
+#include "disk.h"
 #include "peers.h"
 #include "runfiles.h"
 #include "serve.h"
@@ -18,6 +19,7 @@ struct sy_daemon {
 	void *arena;
 	uint64_t arena_bytes;
 	struct sy_serve *serve;
+	struct sy_disk *disk; /* NULL: none */
 	struct sy_control_server *control;
 	struct sy_local_server *local;
 	struct sy_peers peers;

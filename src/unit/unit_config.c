@@ -10,6 +10,8 @@ static const uint64_t second_ns = 1000000000u;
 _Static_assert(SY_UNIT_EAGER_MAX_BYTES <= SY_MESSAGE_MAX_BYTES / 2, "fits a message");
 
 enum { MAX_PINS = 65536, MAX_FIELDS = 4096, MAX_NAMESPACES = 256, MAX_SHAPES = 65536 };
+/* A disk reads so much about as fast as less of it. */
+enum { LOAD_WHOLE_BYTES = 1 << 20 };
 enum { MAX_PARKED = 1024, MAX_JOBS = 64, MAX_SESSIONS = 1024, EAGER_BYTES = 8 << 10 };
 
 void sy_unit_config_init(struct sy_unit_config *config)
@@ -46,6 +48,27 @@ static sy_status check_slab(const struct sy_unit_config *config, sy_error *err)
 	return SY_OK;
 }
 
+static sy_status check_ssd(const struct sy_unit_config *config, sy_error *err)
+{
+	char min_text[16];
+	sy_format_bytes(SY_UNIT_SSD_MIN_BYTES, min_text);
+	if ((config->ssd_dir != NULL) != (config->ssd_bytes != 0))
+		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
+		               "a disk tier needs both: --ssd-dir DIR and --ssd-bytes SIZE");
+	if (config->ssd_bytes != 0 && config->ssd_bytes < SY_UNIT_SSD_MIN_BYTES)
+		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
+		               "a disk tier of %llu bytes is too small: at least %s",
+		               (unsigned long long)config->ssd_bytes, min_text);
+	return SY_OK;
+}
+
+/* Puts and reads that find no room go through so much of the slab. */
+static uint64_t staging_bytes(const struct sy_unit_config *config)
+{
+	uint64_t bytes = config->slab_bytes / 8;
+	return config->ssd_bytes == 0 ? 0 : bytes - bytes % SY_UNIT_PAGE_BYTES;
+}
+
 static sy_status check_times(const struct sy_unit_config *config, sy_error *err)
 {
 	char heartbeat[SY_DURATION_TEXT_BYTES], expire[SY_DURATION_TEXT_BYTES];
@@ -79,6 +102,8 @@ sy_status sy_unit_config_check(const struct sy_unit_config *config, sy_error *er
 		status = sy_listen_check(config->listen, config->insecure, err);
 	if (status == SY_OK)
 		status = check_times(config, err);
+	if (status == SY_OK)
+		status = check_ssd(config, err);
 	if (status != SY_OK)
 		return status;
 	if (config->eager_max_bytes > SY_UNIT_EAGER_MAX_BYTES)
@@ -102,6 +127,9 @@ struct sy_core_params sy_unit_config_params(const struct sy_unit_config *config,
 {
 	return (struct sy_core_params){
 		.slab_bytes = config->slab_bytes,
+		.staging_bytes = staging_bytes(config),
+		.disk_bytes = config->ssd_bytes - config->ssd_bytes % SY_UNIT_PAGE_BYTES,
+		.load_whole_bytes = LOAD_WHOLE_BYTES,
 		.incarnation = incarnation,
 		.seed = seed,
 		.unit_id = config->unit_id,

@@ -6,6 +6,7 @@
 #include "params.h"
 
 enum { SY_UNIT_SLAB_MIN_BYTES = 64 << 10, SY_UNIT_PAGE_BYTES = 4096 };
+enum { SY_UNIT_SSD_MIN_BYTES = 1 << 20 };
 enum { SY_UNIT_EAGER_MAX_BYTES = 2 << 20 };
 enum { SY_UNIT_MAX_ENTRIES = 10000000, SY_UNIT_MAX_SESSIONS = 65535 };
 enum { SY_UNIT_HEARTBEAT_MIN_NS = 10000000 };
@@ -19,6 +20,8 @@ struct sy_unit_config {
 	const char *listen;    /* besides ipc in the run directory; default tcp://127.0.0.1:* */
 	bool insecure;         /* listen may leave this host although nothing checks who connects */
 	int group;             /* whose members may connect to the local socket; -1: only our user */
+	const char *ssd_dir;   /* of the disk tier; NULL: none */
+	uint64_t ssd_bytes;    /* whole blocks of 4,096 of it are used; 0: none */
 	const char *directory; /* its address; NULL: register nowhere */
 	uint32_t max_entries;  /* 0: by the size of the slab */
 	uint32_t max_sessions;

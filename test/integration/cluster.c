@@ -153,6 +153,9 @@ void cluster_main(int argc, char **argv)
 		config.heartbeat_ns = fifth_ns / 4;
 		config.session_expire_ns = config.read_pin_ns = config.retire_grace_ns = fifth_ns;
 	}
+	const char *ssd_bytes = getenv("TEST_SSD_BYTES");
+	config.ssd_dir = getenv("TEST_SSD_DIR");
+	config.ssd_bytes = ssd_bytes != NULL ? strtoull(ssd_bytes, NULL, 10) : 0;
 	ready_fd = (int)strtol(argv[8], NULL, 10);
 	config.ready = say_ready;
 	exit(sy_unit_run(&config));

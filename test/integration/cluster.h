@@ -1,5 +1,6 @@
 /* A real cluster for tests and benches in C: the directory is a forked process, each unit this
- * program run again, around the shipped code, in a run directory of their own. */
+ * program run again, around the shipped code, in a run directory of their own. Where the
+ * environment has TEST_SSD_DIR and TEST_SSD_BYTES, units have such a disk tier. */
 #ifndef SY_TEST_CLUSTER_H
 #define SY_TEST_CLUSTER_H
 

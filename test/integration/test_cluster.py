@@ -18,7 +18,7 @@ PATIENCE_S = 120  # for what must happen; nothing waits that long where it does
 SHM = "/dev/shm"
 STATES = [
     "free", "allocated", "committing", "published", "demoting", "released", "retired",
-    "quarantined", "loading", "rounding",
+    "quarantined", "loading", "staging", "rounding",
 ]  # fmt: skip
 
 

@@ -1,0 +1,53 @@
+/* The files of a unit's disk tier, and the threads that read and write them.
+ *
+ *   slabyard-<unit id>.lock                    locked as long as the unit lives
+ *   slabyard-<unit id>-<incarnation>-<n>.seg   bytes n * SY_DISK_SEGMENT_BYTES and on of the disk
+ *
+ * A segment is made in full when it is first written to, and used again for ever after. Whoever
+ * holds the lock removes the segments of earlier incarnations; no other file is touched. Each
+ * thread has a buffer of its own, through which records are packed and checked (tier_record.h), so
+ * that files are read and written past the system's cache, whatever the slab's alignment. */
+#ifndef SY_DISK_H
+#define SY_DISK_H
+
+#include <slabyard/status.h>
+
+#include "tier_record.h"
+
+enum { SY_DISK_SEGMENT_BYTES = 64 << 20, SY_DISK_JOBS_MAX = 64 };
+
+struct sy_disk_config {
+	const char *dir;
+	uint64_t bytes;
+	uint32_t unit_id;
+	uint64_t incarnation;
+	uint8_t *slab; /* outlives the disk */
+	/* One line for the log; called from any thread, seldom. */
+	void (*say)(void *context, const char *line);
+	void *context;
+};
+
+struct sy_disk;
+
+/* The end of an operation. */
+struct sy_disk_end {
+	uint32_t blob;
+	uint64_t grant;
+	bool ok, full;
+};
+
+/* Owned by the caller. SY_E_INVALID: no such directory, or not ours to write, or another unit of
+ * this number uses it; SY_E_SYS. */
+sy_status sy_disk_open(const struct sy_disk_config *config, struct sy_disk **ret_disk,
+                       sy_error *err);
+/* Waits for what is under way and removes the files. close(NULL) is a no-op. */
+void sy_disk_close(struct sy_disk *disk);
+
+/* Readable while ends wait. */
+int sy_disk_fd(const struct sy_disk *disk);
+/* Begins an operation; at most SY_DISK_JOBS_MAX are under way. Never blocks. */
+void sy_disk_run(struct sy_disk *disk, const struct sy_disk_job *job);
+/* The next end, in any order; false: none now. */
+bool sy_disk_next(struct sy_disk *disk, struct sy_disk_end *ret_end);
+
+#endif

@@ -1,0 +1,195 @@
+#include "disk_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "fail.h"
+
+enum { NAME_BYTES = 80 };
+
+static void segment_name(const struct sy_disk_files *files, uint32_t segment,
+                         char ret_name[NAME_BYTES])
+{
+	sy_format(ret_name, NAME_BYTES, "slabyard-%u-%016llx-%u.seg", files->unit_id,
+	          (unsigned long long)files->incarnation, segment);
+}
+
+/* Is this the name of a segment of our unit, of whatever incarnation? */
+static bool is_segment(const struct sy_disk_files *files, const char *name)
+{
+	char head[NAME_BYTES], tail[8] = "";
+	size_t head_bytes = sy_format(head, sizeof head, "slabyard-%u-", files->unit_id);
+	unsigned long long incarnation = 0;
+	unsigned segment = 0;
+	int used = 0;
+	if (strncmp(name, head, head_bytes) != 0 || strlen(name) >= NAME_BYTES)
+		return false;
+	return sscanf(name + head_bytes, "%16llx-%u%4s%n", &incarnation, &segment, tail, &used) == 3 &&
+	       strcmp(tail, ".seg") == 0 && name[head_bytes + (size_t)used] == 0;
+}
+
+/* The lock is ours, so whoever made these is dead. */
+static void remove_segments(const struct sy_disk_files *files)
+{
+	int fd = openat(files->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (dir == NULL) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+		if (is_segment(files, entry->d_name))
+			(void)unlinkat(files->dir_fd, entry->d_name, 0);
+	}
+	closedir(dir);
+}
+
+static sy_status lock(const struct sy_disk_config *config, struct sy_disk_files *files,
+                      sy_error *err)
+{
+	char name[NAME_BYTES];
+	sy_format(name, sizeof name, "slabyard-%u.lock", files->unit_id);
+	files->dir_fd = open(config->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (files->dir_fd < 0)
+		return sy_fail(err, SY_E_INVALID, "sy_disk_open",
+		               "cannot open the directory --ssd-dir %.80s: %s", config->dir,
+		               strerror(errno));
+	files->lock_fd = openat(files->dir_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (files->lock_fd < 0)
+		return sy_fail(err, SY_E_INVALID, "sy_disk_open", "cannot write in --ssd-dir %.80s: %s",
+		               config->dir, strerror(errno));
+	if (flock(files->lock_fd, LOCK_EX | LOCK_NB) != 0)
+		return sy_fail(err, SY_E_INVALID, "sy_disk_open",
+		               "another unit %u uses --ssd-dir %.80s: give each cluster one of its own",
+		               files->unit_id, config->dir);
+	return SY_OK;
+}
+
+sy_status sy_disk_files_open(const struct sy_disk_config *config, struct sy_disk_files *ret_files,
+                             sy_error *err)
+{
+	struct sy_disk_files *files = ret_files;
+	*files = (struct sy_disk_files){
+		.dir_fd = -1, .lock_fd = -1, .unit_id = config->unit_id, .bytes = config->bytes,
+		.incarnation = config->incarnation,
+		.segment_count = (uint32_t)((config->bytes + SY_DISK_SEGMENT_BYTES - 1) /
+		                            SY_DISK_SEGMENT_BYTES),
+	};
+	pthread_mutex_init(&files->lock, NULL);
+	sy_status status = lock(config, files, err);
+	if (status != SY_OK)
+		return status;
+	files->segments = malloc(files->segment_count * sizeof *files->segments);
+	if (files->segments == NULL)
+		return sy_fail(err, SY_E_SYS, "sy_disk_open", "out of memory");
+	for (uint32_t i = 0; i < files->segment_count; i++)
+		files->segments[i] = -1;
+	remove_segments(files);
+	return SY_OK;
+}
+
+void sy_disk_files_close(struct sy_disk_files *files)
+{
+	for (uint32_t i = 0; files->segments != NULL && i < files->segment_count; i++) {
+		if (files->segments[i] >= 0)
+			close(files->segments[i]);
+	}
+	if (files->segments != NULL)
+		remove_segments(files);
+	free(files->segments);
+	if (files->lock_fd >= 0)
+		close(files->lock_fd);
+	if (files->dir_fd >= 0)
+		close(files->dir_fd);
+	pthread_mutex_destroy(&files->lock);
+}
+
+static uint64_t segment_bytes(const struct sy_disk_files *files, uint32_t segment)
+{
+	uint64_t at = (uint64_t)segment * SY_DISK_SEGMENT_BYTES;
+	return sy_min_u64(files->bytes - at, SY_DISK_SEGMENT_BYTES);
+}
+
+/* A file with all its room, or -1 and errno. One whose room cannot be had is not left behind. */
+static int make_segment(struct sy_disk_files *files, uint32_t segment)
+{
+	const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+	char name[NAME_BYTES];
+	segment_name(files, segment, name);
+	int fd = openat(files->dir_fd, name, flags | (files->cached ? 0 : O_DIRECT), 0600);
+	if (fd < 0 && errno == EINVAL && !files->cached) {
+		files->cached = true;
+		fd = openat(files->dir_fd, name, flags, 0600);
+	}
+	if (fd < 0)
+		return -1;
+	int fault = posix_fallocate(fd, 0, (off_t)segment_bytes(files, segment));
+	if (fault == 0)
+		return fd;
+	close(fd);
+	(void)unlinkat(files->dir_fd, name, 0);
+	errno = fault;
+	return -1;
+}
+
+/* The descriptor of a segment; `make`: it may be made. -1 and errno. */
+static int segment_fd(struct sy_disk_files *files, uint32_t segment, bool make)
+{
+	pthread_mutex_lock(&files->lock);
+	if (files->segments[segment] < 0 && make)
+		files->segments[segment] = make_segment(files, segment);
+	else if (files->segments[segment] < 0)
+		errno = ENOENT;
+	int fd = files->segments[segment], fault = errno;
+	pthread_mutex_unlock(&files->lock);
+	errno = fault;
+	return fd;
+}
+
+/* One part within a segment. A short write is a failed one. */
+static int transfer(struct sy_disk_files *files, bool writes, uint64_t at, uint8_t *data,
+                    size_t bytes)
+{
+	uint32_t segment = (uint32_t)(at / SY_DISK_SEGMENT_BYTES);
+	off_t offset = (off_t)(at % SY_DISK_SEGMENT_BYTES);
+	int fd = segment_fd(files, segment, writes);
+	if (fd < 0)
+		return errno;
+	ssize_t done = writes ? pwrite(fd, data, bytes, offset) : pread(fd, data, bytes, offset);
+	if (done < 0)
+		return errno;
+	return (size_t)done == bytes ? 0 : EIO;
+}
+
+static int each_segment(struct sy_disk_files *files, bool writes, uint64_t at, uint8_t *data,
+                        size_t bytes)
+{
+	int fault = 0;
+	while (bytes > 0 && fault == 0) {
+		size_t left = (size_t)(SY_DISK_SEGMENT_BYTES - at % SY_DISK_SEGMENT_BYTES);
+		size_t part = bytes < left ? bytes : left;
+		fault = transfer(files, writes, at, data, part);
+		at += part;
+		data += part;
+		bytes -= part;
+	}
+	return fault;
+}
+
+int sy_disk_files_write(struct sy_disk_files *files, uint64_t at, const uint8_t *data,
+                        size_t bytes)
+{
+	return each_segment(files, true, at, (uint8_t *)(uintptr_t)data, bytes);
+}
+
+int sy_disk_files_read(struct sy_disk_files *files, uint64_t at, uint8_t *data, size_t bytes)
+{
+	return each_segment(files, false, at, data, bytes);
+}
