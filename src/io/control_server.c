@@ -1,8 +1,10 @@
 #include "control.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <zmq.h>
 
 #include "control_parts.h"
@@ -12,6 +14,7 @@
 enum {
 	ENDPOINT_BYTES = 256,
 	ENDPOINTS_MAX = 8,
+	ADDRESSES_MAX = 16, /* of a name */
 	/* A ROUTER names a peer by 5 bytes, a zero and a number, unless the peer names itself. */
 	ROUTE_BYTES = 5,
 	BAD_MAX = 64, /* messages thrown away before the caller gets its turn */
@@ -51,6 +54,48 @@ static bool port_exists(const char *endpoint)
 	return sy_parse_u64(port + 1, strlen(port + 1), &number, NULL) == SY_OK && number <= 65535;
 }
 
+/* "tcp://name:port" with the name's i-th address in place of it. False: it is no name, or has no
+ * so many addresses. ZeroMQ looks names up where it connects, not where it listens. */
+static bool resolve(const char *endpoint, size_t i, char out[ENDPOINT_BYTES])
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+	const char *port = strrchr(endpoint, ':');
+	char name[ENDPOINT_BYTES], address[NI_MAXHOST];
+	struct addrinfo *list = NULL;
+	if (strncmp(endpoint, "tcp://", 6) != 0 || port < endpoint + 6 ||
+	    (size_t)(port - endpoint) >= sizeof name || memchr("[*", endpoint[6], 2) != NULL)
+		return false;
+	sy_format(name, sizeof name, "%.*s", (int)(port - endpoint - 6), endpoint + 6);
+	if (getaddrinfo(name, NULL, &hints, &list) != 0)
+		return false;
+	const struct addrinfo *at = list;
+	while (at != NULL && i-- > 0)
+		at = at->ai_next;
+	bool found = at != NULL && getnameinfo(at->ai_addr, at->ai_addrlen, address, sizeof address,
+	                                       NULL, 0, NI_NUMERICHOST) == 0;
+	bool wide = found && at->ai_family == AF_INET6;
+	freeaddrinfo(list);
+	return found && sy_format(out, ENDPOINT_BYTES, "tcp://%s%s%s%s", wide ? "[" : "", address,
+	                          wide ? "]" : "", port) < ENDPOINT_BYTES;
+}
+
+static bool bind_address(struct sy_control_server *server, const char *endpoint)
+{
+	return sy_control_set_family(server->socket, endpoint) &&
+	       zmq_bind(server->socket, endpoint) == 0;
+}
+
+/* A name may have several addresses, and this host not all of them: the first that is ours. */
+static bool bind_name(struct sy_control_server *server, const char *endpoint)
+{
+	char address[ENDPOINT_BYTES];
+	for (size_t i = 0; i < ADDRESSES_MAX && resolve(endpoint, i, address); i++) {
+		if (bind_address(server, address))
+			return true;
+	}
+	return false;
+}
+
 static sy_status bind_one(struct sy_control_server *server, const char *endpoint, sy_error *err)
 {
 	char *bound = server->endpoints[server->endpoint_count];
@@ -58,9 +103,11 @@ static sy_status bind_one(struct sy_control_server *server, const char *endpoint
 	if (!port_exists(endpoint))
 		return sy_fail(err, SY_E_SYS, "sy_control_server_open",
 		               "%s names no port: give 0 to 65535, or * for any that is free", endpoint);
-	if (!sy_control_set_family(server->socket, endpoint) ||
-	    zmq_bind(server->socket, endpoint) != 0)
-		return fail_bind(endpoint, zmq_errno(), err);
+	if (!bind_address(server, endpoint)) {
+		int error = zmq_errno();
+		if (!bind_name(server, endpoint))
+			return fail_bind(endpoint, error, err);
+	}
 	if (zmq_getsockopt(server->socket, ZMQ_LAST_ENDPOINT, bound, &bytes) != 0)
 		return fail_bind(endpoint, zmq_errno(), err);
 	server->endpoint_count++;

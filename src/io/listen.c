@@ -27,6 +27,11 @@ sy_status sy_listen_check(const char *listen, bool insecure, sy_error *err)
 		return sy_fail(err, SY_E_INVALID, __func__,
 		               "cannot listen at \"%.80s\": give tcp://ADDRESS:PORT or ipc://PATH",
 		               listen);
+	const char *host = listen + strlen("tcp://");
+	if (host[0] != '[' && strchr(host, ':') != strrchr(host, ':'))
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "cannot listen at %.80s: an IPv6 address stands in brackets, as in "
+		               "tcp://[::1]:*", listen);
 	if (!insecure)
 		return sy_fail(err, SY_E_INVALID, __func__,
 		               "%.80s can be reached from other hosts and nothing checks who connects: "

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""The command where the host gives little or odd things: few descriptors, no locked memory, IPv6,
+names with two addresses, run directories that cannot be written or belong to another version."""
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+BUILD = os.environ.get("SLABYARD_BUILD", "build")
+SLABYARD = os.path.join(os.path.abspath(BUILD), "slabyard")
+PATIENCE_S = 120
+
+
+def has_ipv6():
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        return True
+    return False
+
+
+class LimitsCase(unittest.TestCase):
+    def setUp(self):
+        self.top = tempfile.mkdtemp(prefix="slabyard-", dir="/tmp")
+        self.run_dir = os.path.join(self.top, "run")
+        self.addCleanup(self.clean_up)
+
+    def clean_up(self):
+        subprocess.run(
+            [SLABYARD, "down", "--run-dir", self.run_dir], capture_output=True, timeout=PATIENCE_S
+        )
+        shutil.rmtree(self.top, ignore_errors=True)
+
+    def slabyard(self, *words, status=0, before=""):
+        """before: what a shell does first, such as a limit."""
+        done = subprocess.run(
+            ["bash", "-c", f'{before}\nexec "$0" "$@"', SLABYARD, *words],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            stdin=subprocess.DEVNULL,
+        )
+        self.assertEqual(done.returncode, status, f"{words}: {done.stdout}{done.stderr}")
+        if status != 0:
+            self.assertEqual(done.stderr.count("\n"), 1, f"{words}: {done.stderr}")
+            self.assertTrue(done.stderr.startswith("slabyard"), done.stderr)
+        return done
+
+    def up(self, *more, status=0, before=""):
+        return self.slabyard(
+            "up", "--run-dir", self.run_dir, "--units", "2", "--slab-bytes", "4MiB", "--detach",
+            *more, status=status, before=before,
+        )  # fmt: skip
+
+    def use(self, before=""):
+        text = os.path.join(self.top, "text")
+        with open(text, "w") as file:
+            file.write("text")
+        for row in ("0", "1"):
+            self.slabyard("put", "--run-dir", self.run_dir, row, "x", text, before=before)
+            done = self.slabyard("get", "--run-dir", self.run_dir, row, "x", before=before)
+            self.assertIn("text", done.stdout)
+
+
+class TestLimits(LimitsCase):
+    def test_32_descriptors_and_64_kib_locked(self):
+        small = "ulimit -n 32; ulimit -l 64"
+        self.up(before=small)
+        self.use(before=small)
+        self.slabyard("status", "--run-dir", self.run_dir, before=small)
+
+    def test_too_few_descriptors_are_told(self):
+        done = self.up(status=1, before="ulimit -n 16")
+        self.assertIn("Too many open files", done.stderr)
+        self.up()
+        done = self.slabyard(
+            "get", "--run-dir", self.run_dir, "0", "x", status=1, before="ulimit -n 12"
+        )
+        self.assertIn("Too many open files", done.stderr)
+        self.use()
+
+    def test_more_clients_than_descriptors(self):
+        """Who finds no place is told so, and whoever is in stays in."""
+        self.up(before="ulimit -n 32")
+        commands = [
+            subprocess.Popen(
+                [SLABYARD, "get", "--run-dir", self.run_dir, "0", "x"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for _ in range(24)
+        ]
+        for command in commands:
+            command.wait(timeout=PATIENCE_S)
+        self.use()
+        done = self.slabyard("status", "--run-dir", self.run_dir)
+        self.assertEqual(done.stdout.count(" active "), 2, done.stdout)
+
+
+class TestAddresses(LimitsCase):
+    def test_ipv6(self):
+        for address in ("tcp://[::1]:*", "tcp://[::1]:0"):
+            if not has_ipv6():
+                done = self.up("--listen", address, status=1)
+                self.assertIn("this host has no such address", done.stderr)
+                continue
+            self.up("--listen", address)
+            self.use()
+            self.slabyard("down", "--run-dir", self.run_dir)
+
+    def test_an_address_without_brackets_is_refused(self):
+        done = self.up("--listen", "tcp://::1:0", status=1)
+        self.assertIn("[::1]", done.stderr)
+
+    def test_a_name_with_two_addresses(self):
+        """localhost is ::1 and 127.0.0.1 on most hosts: units that listen there are reached."""
+        for port in ("*", "0"):
+            self.up("--listen", f"tcp://localhost:{port}")
+            self.use()
+            self.slabyard("down", "--run-dir", self.run_dir)
+
+
+class TestRunDirectories(LimitsCase):
+    def test_read_only(self):
+        os.mkdir(self.run_dir, mode=0o700)
+        words = ["up", "--run-dir", self.run_dir, "--units", "2", "--slab-bytes", "4MiB", "-d"]
+        if os.geteuid() == 0:  # modes do not stop root: a mount of its own does
+            mount = 'mount --bind -o ro "$3" "$3" && exec "$0" "$@"'
+            command = ["unshare", "-m", "bash", "-c", mount, SLABYARD, *words]
+        else:
+            os.chmod(self.run_dir, 0o500)
+            command = [SLABYARD, *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        os.chmod(self.run_dir, 0o700)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertRegex(done.stderr, r"Read-only file system|Permission denied")
+        self.assertIn(self.run_dir, done.stderr)
+        self.assertEqual(os.listdir(self.run_dir), [])
+        self.up()
+        self.use()
+
+    def test_of_another_version(self):
+        self.up()
+        self.slabyard("down", "--run-dir", self.run_dir)
+        os.mkdir(self.run_dir, mode=0o700)
+        with open(os.path.join(self.run_dir, "VERSION"), "w") as file:
+            file.write("slabyard run directory, version 77\n")
+        done = self.up(status=1)
+        self.assertRegex(done.stderr, re.compile("another version of slabyard .* use another"))
+        # Nothing of the other's was touched.
+        self.assertEqual(os.listdir(self.run_dir), ["VERSION"])
+
+    def test_with_files_of_other_forms(self):
+        """What another version may have left under the names of ours: no crash, and a line that
+        says what to do, or it is of no account."""
+        for name in ("directory.state", "unit-0.lock", "unit-0.sock", "supervisor.lock"):
+            self.up()
+            self.slabyard("down", "--run-dir", self.run_dir)
+            os.mkdir(self.run_dir, mode=0o700)
+            with open(os.path.join(self.run_dir, name), "wb") as file:
+                file.write(b"slab /dev/shm/\n\xff\x00 pid -5\nincarnation x\n" * 9)
+            done = subprocess.run(
+                [SLABYARD, "up", "--run-dir", self.run_dir, "--units", "2", "--slab-bytes",
+                 "4MiB", "-d"],
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+                stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+            if done.returncode == 0:
+                self.use()
+            else:
+                self.assertEqual(done.returncode, 1, f"{name}: {done.stderr}")
+                self.assertEqual(done.stderr.count("\n"), 1, f"{name}: {done.stderr}")
+                self.assertIn(name, done.stderr)
+            subprocess.run(
+                [SLABYARD, "down", "--run-dir", self.run_dir],
+                capture_output=True,
+                timeout=PATIENCE_S,
+            )
+            shutil.rmtree(self.run_dir, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    unittest.main()
