@@ -98,8 +98,10 @@ static sy_status start(struct daemon *daemon, sy_error *err)
 {
 	const struct sy_dir_daemon_config *config = daemon->config;
 	sy_status status = sy_listen_check(config->listen, config->insecure, err);
-	if (status == SY_OK && !sy_dir_times_lease(&config->times))
-		status = sy_fail(err, SY_E_INVALID, __func__, "the times of leases must be over 0");
+	const char *fault = sy_dir_times_lease(&config->times) ? sy_dir_times_fault(&config->times)
+	                                                       : "the times of leases must be over 0";
+	if (status == SY_OK && fault != NULL)
+		status = sy_fail(err, SY_E_INVALID, __func__, "%s", fault);
 	if (status == SY_OK)
 		status = sy_run_dir_open(config->run_dir, true, &daemon->dir, err);
 	if (status == SY_OK)
