@@ -17,6 +17,13 @@ extern "C" {
 
 typedef struct sy_client sy_client;
 
+/* What carries the control messages to units of this host (those of other hosts: ZeroMQ). */
+typedef enum sy_control {
+	SY_CONTROL_AUTO = 0, /* shared memory where the unit takes it, or else ZeroMQ */
+	SY_CONTROL_ZMQ,
+	SY_CONTROL_LOCAL, /* shared memory; a unit that does not take it is no unit */
+} sy_control;
+
 /* Zero means the default. Strings are copied. */
 typedef struct sy_client_options {
 	const char *run_dir;        /* of the cluster on this host; or directory */
@@ -24,6 +31,7 @@ typedef struct sy_client_options {
 	const char *name_space;     /* NULL: "default" */
 	uint64_t timeout_ns;        /* cap of an operation; 120 s */
 	uint64_t control_timeout_ns; /* one wait for a reply; 30 s */
+	sy_control control;
 	bool ssd;                   /* puts may wait for room on a unit's SSD tier */
 	/* If given, a call that waits asks it ten times a second, from the calling thread and with no
 	 * lock held; true ends the call at once as if its deadline had come: SY_E_TIMEOUT. So a

@@ -32,6 +32,7 @@ typedef struct sy_store_options {
 	const char *directory;
 	const char *name_space;
 	uint64_t timeout_ns, control_timeout_ns;
+	sy_control control;         /* as in sy_client_options */
 	bool ssd;
 	/* If given, held around every use of endpoint. */
 	void (*lock)(void *context);

@@ -15,7 +15,7 @@
 	X(CLIENT_UNITS_TOLD, "client_units_told", "after") \
 	X(CLIENT_EFFECT_CONNECT, "client_effect_connect", "before it connects to a unit") \
 	X(CLIENT_WELCOMED, "client_welcomed", "it has the slab's descriptor, not yet mapped") \
-	X(CLIENT_ATTACHED, "client_attached", "the slab is mapped, the control socket not open") \
+	X(CLIENT_ATTACHED, "client_attached", "the slab is mapped, no channel for messages") \
 	X(CLIENT_CONNECTED, "client_connected", "all of it is in place") \
 	X(CLIENT_EFFECT_WRITE, "client_effect_write", "a region was granted, nothing is written") \
 	X(CLIENT_WRITING, "client_writing", "a part of it is written") \

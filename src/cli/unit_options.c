@@ -41,6 +41,7 @@ void sy_unit_options_config(const struct sy_unit_options *options, uint32_t unit
 	config->insecure = options->insecure;
 	config->ssd_dir = options->ssd_dir;
 	config->ssd_bytes = options->ssd_bytes;
+	config->zmq_only = options->zmq_only;
 }
 
 static void word_add(struct sy_unit_words *words, const char *word)
@@ -78,4 +79,6 @@ void sy_unit_options_words(const struct sy_unit_options *options, struct sy_unit
 		number_add(ret_words, "--ssd-bytes", options->ssd_bytes, "");
 	if (options->insecure)
 		word_add(ret_words, "--insecure");
+	if (options->zmq_only)
+		word_add(ret_words, "--zmq-only");
 }

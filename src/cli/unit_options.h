@@ -12,7 +12,7 @@ struct sy_unit_options {
 	uint64_t read_pin_ns, heartbeat_ns, session_expire_ns;
 	uint64_t ssd_bytes; /* 0: no disk tier */
 	const char *ssd_dir, *listen;
-	bool insecure;
+	bool insecure, zmq_only;
 };
 
 /* Rows for a table of struct sy_option. */
@@ -67,6 +67,10 @@ struct sy_unit_options {
 	{ \
 		.name = "insecure", .kind = SY_OPTION_FLAG, .target = &(unit)->insecure, \
 		.help = "let --listen name an address that other hosts reach, unchecked" \
+	}, \
+	{ \
+		.name = "zmq-only", .kind = SY_OPTION_FLAG, .target = &(unit)->zmq_only, \
+		.help = "clients of this host, too, send their messages over ZeroMQ" \
 	}
 
 /* The defaults. */

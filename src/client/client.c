@@ -42,6 +42,9 @@ sy_status sy_open_hub(const struct sy_open *open, struct sy_hub **ret_hub, sy_er
 
 	if (fault != NULL)
 		return sy_fail(err, SY_E_INVALID, __func__, "the namespace: %s", fault);
+	if (config.control > SY_CONTROL_LOCAL)
+		return sy_fail(err, SY_E_INVALID, __func__, "there is no control channel %u",
+		               (unsigned)config.control);
 	sy_status status = sy_open_address(open->run_dir, open->directory, address, err);
 	if (status != SY_OK)
 		return status;
@@ -63,6 +66,7 @@ sy_status sy_client_open(const sy_client_options *options, sy_client **ret_clien
 		.name_space = options->name_space,
 		.hub = {.timeout_ns = options->timeout_ns,
 		        .control_timeout_ns = options->control_timeout_ns,
+		        .control = options->control,
 		        .interrupted = options->interrupted,
 		        .interrupted_context = options->interrupted_context},
 	};

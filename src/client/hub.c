@@ -21,6 +21,9 @@
 
 /* How long a close waits for the units to have executed the last notices. */
 static const uint64_t LAST_NOTICES_NS = 1000 * 1000 * 1000;
+static const uint64_t LOOK_NS = 10 * 1000 * 1000;
+/* Of messages that wait for room, or have come in part. */
+static const uint64_t BUDGET_BYTES = 256u << 20;
 /* A call returns by its deadline plus this. */
 static const uint64_t SPARE_NS = 100 * 1000 * 1000;
 
@@ -62,12 +65,16 @@ static void hub_free(struct sy_hub *hub)
 		close(hub->epoll_fd);
 	if (hub->wake_fd >= 0)
 		close(hub->wake_fd);
+	if (hub->bell_fd >= 0)
+		close(hub->bell_fd);
+	sy_bell_unmap(hub->bell);
 	pthread_mutex_destroy(&hub->lock);
 	pthread_cond_destroy(&hub->idle);
 	pthread_cond_destroy(&hub->keeper_wake);
 	free(hub->links);
 	free(hub->units);
 	free(hub->scratch.data);
+	free(hub->lane_copy);
 	free(hub);
 }
 
@@ -110,11 +117,16 @@ static sy_status make_parts(struct sy_hub *hub, sy_error *err)
 	hub->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	hub->scratch.bytes = SY_SCRATCH_BYTES;
 	hub->scratch.data = aligned_alloc(64, SY_SCRATCH_BYTES);
+	hub->lane_copy = aligned_alloc(64, SY_RING_BYTES);
 	if (hub->epoll_fd < 0 || hub->wake_fd < 0 || hub->scratch.data == NULL ||
+	    hub->lane_copy == NULL ||
 	    epoll_ctl(hub->epoll_fd, EPOLL_CTL_ADD, hub->wake_fd, &wake) != 0)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot make the client's descriptors (errno %d)",
 		               errno);
-	return sy_control_context_open(&hub->context, err);
+	sy_status status = sy_control_context_open(&hub->context, err);
+	if (status == SY_OK && hub->config.control != SY_CONTROL_ZMQ)
+		status = sy_bell_make(&hub->bell, &hub->bell_fd, err);
+	return status;
 }
 
 sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hub, sy_error *err)
@@ -125,6 +137,8 @@ sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hu
 	if (hub == NULL)
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	hub->refs = 1;
+	hub->bell_fd = -1;
+	hub->budget.max_bytes = BUDGET_BYTES;
 	hub->config = *config;
 	hub->fork_count = sy_local_fork_count();
 	memcpy(hub->name_space, config->name_space, name_bytes + 1);
@@ -160,7 +174,7 @@ static bool notices_done(struct sy_hub *hub)
 	for (uint32_t i = 0; i < hub->unit_count; i++) {
 		struct sy_link *link = hub->links[i];
 
-		if (link != NULL && link->control != NULL && !sy_machine_notices_done(link->machine))
+		if (link != NULL && sy_link_connected(link) && !sy_machine_notices_done(link->machine))
 			return false;
 	}
 	return true;
@@ -175,7 +189,7 @@ static void finish(struct sy_hub *hub)
 		return; /* the parent's: neither its threads nor its sockets are ours to end */
 	pthread_mutex_lock(&hub->lock);
 	hub->stopping = true;
-	pthread_cond_signal(&hub->keeper_wake);
+	sy_hub_wake_keeper(hub);
 	pthread_mutex_unlock(&hub->lock);
 	pthread_join(hub->keeper, NULL);
 
@@ -186,8 +200,14 @@ static void finish(struct sy_hub *hub)
 		sy_machine_close(hub->links[i]->machine, sy_clock_now_ns());
 		sy_link_pump(hub->links[i], sy_clock_now_ns());
 	}
-	while (!notices_done(hub) && sy_clock_now_ns() < end_ns)
-		sy_hub_lead(hub, end_ns);
+	while (!notices_done(hub) && sy_clock_now_ns() < end_ns) {
+		struct epoll_event event;
+
+		/* No keeper sees the end of a unit any more. */
+		if (hub->lane_count > 0)
+			sy_hub_serve(hub, &event, epoll_wait(hub->epoll_fd, &event, 1, 0));
+		sy_hub_lead(hub, sy_min_u64(end_ns, sy_clock_now_ns() + LOOK_NS));
+	}
 	for (uint32_t i = 0; i < hub->unit_count; i++) {
 		if (hub->links[i] != NULL)
 			sy_link_bye(hub->links[i]);

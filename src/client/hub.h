@@ -6,6 +6,11 @@
  * wakes the caller it ends. The keeper thread serves timers while nobody waits: notices and
  * heartbeats go out, late replies are read.
  *
+ * Messages to a unit of this host go through shared memory (lane.h), and the leader sleeps on the
+ * bell that all units ring; the epoll set, with the ends of the units' sockets, is then the
+ * keeper's. Over ZeroMQ (other hosts, or by choice) the leader sleeps in epoll. Where a hub has
+ * both, the keeper reads ZeroMQ for all.
+ *
  * ZeroMQ's descriptor is edge-triggered: whoever sent on or received from a socket drains it
  * before it lets go of the lock.
  *
@@ -13,6 +18,8 @@
  * while connecting, or while asking the directory. */
 #ifndef SY_HUB_H
 #define SY_HUB_H
+
+#include <slabyard/client.h>
 
 #include "dir_client.h"
 #include "machine.h"
@@ -26,6 +33,7 @@ struct sy_hub_config {
 	const char *directory; /* address */
 	const char *name_space;
 	uint64_t timeout_ns, control_timeout_ns;
+	sy_control control;
 	/* If given, held around every transfer (the documented store's lock). */
 	void (*lock)(void *context);
 	void (*unlock)(void *context);

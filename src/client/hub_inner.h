@@ -3,9 +3,12 @@
 #define SY_HUB_INNER_H
 
 #include <pthread.h>
+#include <sys/epoll.h>
 
+#include "bell.h"
 #include "control.h"
 #include "hub.h"
+#include "lane.h"
 
 /* One unit as this hub talks to it. Guarded by hub->lock, except while `connecting`: then the
  * connecting thread alone touches what it makes, and puts it in place under the lock. */
@@ -13,7 +16,10 @@ struct sy_link {
 	struct sy_hub *hub;
 	uint32_t unit_id;
 	struct sy_machine *machine;
-	struct sy_control_client *control; /* NULL: not connected */
+	/* One of both carries the messages; neither: not connected. */
+	struct sy_control_client *control; /* ZeroMQ, or NULL */
+	struct sy_lane lane;               /* memory shared with the unit, or none */
+	int door_fd;                       /* written to wake the unit; -1: no lane */
 	struct sy_remote *remote;          /* NULL: no slab within reach */
 	int local_fd;                      /* -1: none */
 	bool connect_due, connecting;
@@ -51,8 +57,15 @@ struct sy_hub {
 	struct sy_unit_info *units; /* N, as the directory said last */
 	struct sy_link **links;  /* N, made at first use */
 
-	int epoll_fd, wake_fd;   /* wake_fd ends the leader's sleep */
+	int epoll_fd, wake_fd;   /* wake_fd ends a sleep in epoll */
+	struct sy_bell *bell;    /* rung by units that wrote into a lane, and to end a sleep on it */
+	int bell_fd;
+	uint32_t lane_count;     /* links with a lane: with any, who leads sleeps on the bell, and the
+	                          * keeper in epoll */
+	struct sy_ring_budget budget;
+	uint8_t *lane_copy;      /* SY_RING_BYTES, for receiving, under the lock */
 	struct sy_waiter *leader, *waiters;
+	bool leader_on_bell, keeper_in_epoll;
 	struct sy_scratch scratch; /* for decoding, under the lock */
 
 	pthread_t keeper;
@@ -71,15 +84,21 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 /* What its descriptor in the epoll set reported. */
 void sy_link_ready(struct sy_link *link, bool local_socket);
 void sy_link_bye(struct sy_link *link);
+bool sy_link_connected(const struct sy_link *link);
 
 /* hub_run.c, lock held. */
 void sy_waiter_wake(struct sy_hub *hub, struct sy_waiter *waiter);
 /* Sleeps in epoll until a message, a wake-up or the instant; then serves what came. */
 void sy_hub_lead(struct sy_hub *hub, uint64_t until_ns);
 
+/* Serves what an epoll_wait gave. */
+void sy_hub_serve(struct sy_hub *hub, const struct epoll_event *events, int count);
+
 /* hub_keep.c */
 void *sy_hub_keeper(void *hub);
 /* The keeper looks again no later than this instant. Lock held. */
 void sy_hub_keep_by(struct sy_hub *hub, uint64_t instant_ns);
+/* Ends its sleep. Lock held. */
+void sy_hub_wake_keeper(struct sy_hub *hub);
 
 #endif

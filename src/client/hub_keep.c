@@ -4,6 +4,9 @@
 #include "hub_inner.h"
 
 #include <time.h>
+#include <unistd.h>
+
+enum { READY_MAX = 64 }; /* descriptors served a turn */
 
 static const uint64_t LOOK_AGAIN_NS = 1000 * 1000 * 1000;
 /* While the keeper connects nobody looks at the time for the others: less than the 100 ms that a
@@ -15,7 +18,32 @@ void sy_hub_keep_by(struct sy_hub *hub, uint64_t instant_ns)
 	if (instant_ns >= hub->keeper_wakes_ns)
 		return;
 	hub->keeper_wakes_ns = instant_ns;
-	pthread_cond_signal(&hub->keeper_wake);
+	sy_hub_wake_keeper(hub);
+}
+
+void sy_hub_wake_keeper(struct sy_hub *hub)
+{
+	uint64_t one = 1;
+
+	if (hub->keeper_in_epoll)
+		(void)!write(hub->wake_fd, &one, sizeof one);
+	else
+		pthread_cond_signal(&hub->keeper_wake);
+}
+
+/* While the leader sleeps on the bell nobody else sees the end of a socket, nor ZeroMQ. */
+static void sleep_in_epoll(struct sy_hub *hub, uint64_t now_ns)
+{
+	struct epoll_event events[READY_MAX];
+	int wait_ms = sy_clock_poll_ms(
+		now_ns, sy_min_u64(hub->keeper_wakes_ns, now_ns + LOOK_AGAIN_NS));
+
+	hub->keeper_in_epoll = true;
+	pthread_mutex_unlock(&hub->lock);
+	int count = epoll_wait(hub->epoll_fd, events, READY_MAX, wait_ms);
+	pthread_mutex_lock(&hub->lock);
+	hub->keeper_in_epoll = false;
+	sy_hub_serve(hub, events, count < 0 ? 0 : count);
 }
 
 static void sleep_until(struct sy_hub *hub, uint64_t now_ns)
@@ -70,7 +98,9 @@ void *sy_hub_keeper(void *argument)
 	while (!hub->stopping) {
 		uint64_t now_ns = sy_clock_now_ns();
 
-		if (hub->keeper_wakes_ns > now_ns)
+		if (hub->keeper_wakes_ns > now_ns && (hub->lane_count > 0 || hub->leader_on_bell))
+			sleep_in_epoll(hub, now_ns);
+		else if (hub->keeper_wakes_ns > now_ns)
 			sleep_until(hub, now_ns);
 		if (!hub->stopping && hub->keeper_wakes_ns <= sy_clock_now_ns())
 			look(hub);

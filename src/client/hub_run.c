@@ -23,13 +23,15 @@ void sy_waiter_wake(struct sy_hub *hub, struct sy_waiter *waiter)
 	if (waiter->awake)
 		return;
 	waiter->awake = true;
-	if (waiter == hub->leader)
-		(void)!write(hub->wake_fd, &one, sizeof one);
-	else
+	if (waiter != hub->leader)
 		pthread_cond_signal(&waiter->wake);
+	else if (hub->leader_on_bell)
+		sy_bell_ring(hub->bell);
+	else
+		(void)!write(hub->wake_fd, &one, sizeof one);
 }
 
-static void serve_ready(struct sy_hub *hub, const struct epoll_event *events, int count)
+void sy_hub_serve(struct sy_hub *hub, const struct epoll_event *events, int count)
 {
 	uint64_t drained;
 
@@ -43,15 +45,53 @@ static void serve_ready(struct sy_hub *hub, const struct epoll_event *events, in
 	}
 }
 
+/* Reads the lanes of the units that rang. False: none did. */
+static bool answer_bell(struct sy_hub *hub)
+{
+	bool any = false;
+
+	for (uint32_t group = 0; group * 64 < hub->unit_count; group++) {
+		uint64_t rang = sy_bell_take(hub->bell, group);
+
+		for (; rang != 0; rang &= rang - 1) {
+			uint32_t unit_id = group * 64 + (uint32_t)__builtin_ctzll(rang);
+
+			any = true;
+			if (unit_id < hub->unit_count && hub->links[unit_id] != NULL)
+				sy_link_pump(hub->links[unit_id], sy_clock_now_ns());
+		}
+	}
+	return any;
+}
+
+static void lead_on_bell(struct sy_hub *hub, uint64_t until_ns)
+{
+	/* Read before the units are looked at: who rings after that moves it on. */
+	uint32_t seen = sy_bell_look(hub->bell);
+
+	if (answer_bell(hub) || until_ns == 0)
+		return;
+	hub->leader_on_bell = true;
+	pthread_mutex_unlock(&hub->lock);
+	sy_bell_wait(hub->bell, seen, until_ns);
+	pthread_mutex_lock(&hub->lock);
+	hub->leader_on_bell = false;
+	answer_bell(hub);
+}
+
 void sy_hub_lead(struct sy_hub *hub, uint64_t until_ns)
 {
 	struct epoll_event events[READY_MAX];
-	int wait_ms = sy_clock_poll_ms(sy_clock_now_ns(), until_ns);
 
+	if (hub->lane_count > 0) {
+		lead_on_bell(hub, until_ns);
+		return;
+	}
+	int wait_ms = sy_clock_poll_ms(sy_clock_now_ns(), until_ns);
 	pthread_mutex_unlock(&hub->lock);
 	int count = epoll_wait(hub->epoll_fd, events, READY_MAX, wait_ms);
 	pthread_mutex_lock(&hub->lock);
-	serve_ready(hub, events, count < 0 ? 0 : count);
+	sy_hub_serve(hub, events, count < 0 ? 0 : count);
 }
 
 static void wait_for_wake(struct sy_hub *hub, struct sy_waiter *me, uint64_t until_ns)
@@ -299,7 +339,7 @@ static const char *timeout_reason(const struct sy_call *call)
 		       "nobody meanwhile";
 	if (call->op.was_busy)
 		return "the unit stayed busy until the deadline";
-	if (call->link->control == NULL && call->link->failure.status != SY_OK)
+	if (!sy_link_connected(call->link) && call->link->failure.status != SY_OK)
 		return call->link->failure.message; /* it could not even be connected to */
 	return "the unit did not answer by the deadline";
 }

@@ -1,4 +1,4 @@
-/* One unit: its machine, its control socket, its local socket, its slab. */
+/* One unit: its machine, its lane or control socket, its local socket, its slab. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -58,6 +58,7 @@ struct sy_link *sy_link_get(struct sy_hub *hub, uint32_t unit_id)
 	link->hub = hub;
 	link->unit_id = unit_id;
 	link->local_fd = -1;
+	link->door_fd = -1;
 	hub->links[unit_id] = link;
 	return link;
 }
@@ -74,8 +75,19 @@ static void drop_connection(struct sy_link *link, int linger_ms)
 		sy_control_client_close(link->control, linger_ms);
 		link->control = NULL;
 	}
+	if (link->lane.shared != NULL) {
+		sy_lane_done(&link->lane);
+		sy_local_close(link->door_fd);
+		link->door_fd = -1;
+		link->hub->lane_count--;
+	}
 	sy_remote_unref(link->remote);
 	link->remote = NULL;
+}
+
+bool sy_link_connected(const struct sy_link *link)
+{
+	return link->control != NULL || link->lane.shared != NULL;
 }
 
 void sy_link_free(struct sy_link *link)
@@ -128,14 +140,21 @@ static void connect_due(struct sy_link *link)
 	sy_hub_keep_by(link->hub, 0);
 }
 
+static bool receive(struct sy_link *link, const void **ret_message, size_t *ret_bytes)
+{
+	if (link->lane.shared != NULL)
+		return sy_lane_receive(&link->lane, link->hub->lane_copy, ret_message, ret_bytes);
+	return link->control != NULL &&
+	       sy_control_client_receive(link->control, ret_message, ret_bytes);
+}
+
 static bool drain(struct sy_link *link, uint64_t now_ns)
 {
 	const void *message;
 	size_t bytes;
 	bool any = false;
 
-	while (link->control != NULL &&
-	       sy_control_client_receive(link->control, &message, &bytes)) {
+	while (receive(link, &message, &bytes)) {
 		link->hub->scratch.used = 0;
 		sy_machine_receive(link->machine, message, bytes, &link->hub->scratch, now_ns);
 		any = true;
@@ -143,32 +162,70 @@ static bool drain(struct sy_link *link, uint64_t now_ns)
 	return any;
 }
 
-void sy_link_pump(struct sy_link *link, uint64_t now_ns)
+/* What cannot be sent is lost: its owner's timer sends it again. */
+static void send(struct sy_link *link, const struct sy_machine_effect *effect)
+{
+	if (link->lane.shared != NULL)
+		(void)sy_lane_send(&link->lane, effect->message, effect->bytes);
+	else if (link->control != NULL)
+		sy_control_client_send(link->control, effect->message, effect->bytes);
+}
+
+static void run_effects(struct sy_link *link, uint64_t now_ns)
 {
 	struct sy_machine_effect effect;
 
-	do {
-		while (sy_machine_next(link->machine, &effect, now_ns)) {
-			switch (effect.kind) {
-			case SY_MACHINE_SEND:
-				SY_FAILPOINT_OP(CLIENT_EFFECT_SEND, effect.request);
-				if (link->control != NULL)
-					sy_control_client_send(link->control, effect.message, effect.bytes);
-				SY_FAILPOINT_OP(CLIENT_SENT, effect.request);
-				break;
-			case SY_MACHINE_WRITE:
-				write_due(link, effect.op->owner);
-				break;
-			case SY_MACHINE_DONE:
-				SY_FAILPOINT(CLIENT_EFFECT_DONE);
-				call_ended(link, effect.op->owner);
-				break;
-			case SY_MACHINE_CONNECT:
-				connect_due(link);
-				break;
-			}
+	while (sy_machine_next(link->machine, &effect, now_ns)) {
+		switch (effect.kind) {
+		case SY_MACHINE_SEND:
+			SY_FAILPOINT_OP(CLIENT_EFFECT_SEND, effect.request);
+			send(link, &effect);
+			SY_FAILPOINT_OP(CLIENT_SENT, effect.request);
+			break;
+		case SY_MACHINE_WRITE:
+			write_due(link, effect.op->owner);
+			break;
+		case SY_MACHINE_DONE:
+			SY_FAILPOINT(CLIENT_EFFECT_DONE);
+			call_ended(link, effect.op->owner);
+			break;
+		case SY_MACHINE_CONNECT:
+			connect_due(link);
+			break;
 		}
+	}
+}
+
+/* Once for all that was written. */
+static void wake_unit(struct sy_link *link)
+{
+	uint64_t one = 1;
+
+	if (!link->lane.due)
+		return;
+	link->lane.due = false;
+	(void)!write(link->door_fd, &one, sizeof one);
+}
+
+static void disconnect(struct sy_link *link, uint64_t now_ns)
+{
+	drop_connection(link, 0);
+	sy_machine_disconnected(link->machine, now_ns);
+}
+
+void sy_link_pump(struct sy_link *link, uint64_t now_ns)
+{
+	if (link->lane.first != NULL)
+		(void)sy_lane_flush(&link->lane);
+	do {
+		run_effects(link, now_ns);
+		wake_unit(link);
 	} while (drain(link, now_ns));
+	wake_unit(link); /* it may wait for the room that was made */
+	if (link->lane.broken) {
+		disconnect(link, now_ns);
+		run_effects(link, now_ns);
+	}
 	sy_hub_keep_by(link->hub, sy_machine_deadline(link->machine));
 }
 
@@ -188,8 +245,8 @@ void sy_link_ready(struct sy_link *link, bool local_socket)
 	if (local_socket && has_ended(link)) {
 		/* What it answered before its end still counts, with the slab it is about. */
 		sy_link_pump(link, now_ns);
-		drop_connection(link, 0);
-		sy_machine_disconnected(link->machine, now_ns);
+		if (has_ended(link)) /* and was not dropped by that */
+			disconnect(link, now_ns);
 	}
 	sy_link_pump(link, now_ns);
 }
@@ -212,10 +269,49 @@ static void fail_waiting(struct sy_link *link, uint64_t incarnation, uint64_t no
 /* What one connect makes, outside the lock. */
 struct connection {
 	struct sy_local_welcome welcome;
-	int local_fd;
+	int local_fd, door_fd;
 	struct sy_remote *remote;
 	struct sy_control_client *control;
+	struct sy_lane lane;
 };
+
+static void unmake(struct connection *made)
+{
+	sy_lane_done(&made->lane);
+	sy_local_close(made->door_fd);
+	sy_local_close(made->local_fd);
+	sy_remote_unref(made->remote);
+	*made = (struct connection){.local_fd = -1, .door_fd = -1};
+}
+
+/* Everything that the unit needs to read our messages and to wake us goes over in one. */
+static sy_status join(struct sy_hub *hub, struct connection *made, sy_error *err)
+{
+	struct sy_local_lane handed = {.lane_fd = -1, .bell_fd = hub->bell_fd};
+	sy_status status = sy_lane_make(&hub->budget, &made->lane, &handed.lane_fd, err);
+
+	if (status != SY_OK)
+		return status;
+	handed.door_fd = made->door_fd = sy_local_door();
+	if (made->door_fd < 0)
+		status = sy_fail(err, SY_E_SYS, __func__, "cannot make a descriptor (errno %d)", errno);
+	else if (!sy_local_join(made->local_fd, &handed))
+		status = sy_fail(err, SY_E_SYS, __func__, "the unit closed the connection");
+	close(handed.lane_fd);
+	return status;
+}
+
+static sy_status open_channel(struct sy_hub *hub, const struct sy_unit_info *info,
+                              struct connection *made, sy_error *err)
+{
+	if (hub->config.control != SY_CONTROL_ZMQ && made->welcome.lanes != 0)
+		return join(hub, made, err);
+	if (hub->config.control == SY_CONTROL_LOCAL)
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "unit %u takes messages over ZeroMQ alone, and the client was told to use "
+		               "nothing but shared memory", info->unit_id);
+	return sy_control_client_open(hub->context, info->ipc_address, &made->control, err);
+}
 
 static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint64_t welcome_ns,
                       uint64_t deadline_ns, struct connection *made, sy_error *err)
@@ -229,20 +325,17 @@ static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint6
 	SY_FAILPOINT(CLIENT_WELCOMED);
 	if (made->welcome.unit_id != info->unit_id) {
 		close(slab_fd);
-		sy_local_close(made->local_fd);
+		unmake(made);
 		return sy_fail(err, SY_E_PROTOCOL, __func__, "the socket of unit %u belongs to unit %u",
 		               info->unit_id, made->welcome.unit_id);
 	}
 	status = sy_shm_attach(slab_fd, made->welcome.slab_bytes, made->welcome.incarnation,
 	                       deadline_ns, &made->remote, err);
 	SY_FAILPOINT(CLIENT_ATTACHED);
-	if (status == SY_OK) {
-		status = sy_control_client_open(hub->context, info->ipc_address, &made->control, err);
-		if (status != SY_OK)
-			sy_remote_unref(made->remote);
-	}
+	if (status == SY_OK)
+		status = open_channel(hub, info, made, err);
 	if (status != SY_OK)
-		sy_local_close(made->local_fd);
+		unmake(made);
 	return status;
 }
 
@@ -252,8 +345,13 @@ static void put_in_place(struct sy_link *link, const struct connection *made)
 	link->local_fd = made->local_fd;
 	link->remote = made->remote;
 	link->control = made->control;
+	link->lane = made->lane;
+	link->door_fd = made->door_fd;
 	watch(link, link->local_fd, true);
-	watch(link, sy_control_client_fd(link->control), false);
+	if (link->control != NULL)
+		watch(link, sy_control_client_fd(link->control), false);
+	else if (link->hub->lane_count++ == 0)
+		sy_hub_wake_keeper(link->hub); /* it takes over the epoll set */
 	sy_machine_connected(link->machine, made->welcome.token, made->welcome.incarnation,
 	                     sy_clock_now_ns());
 	SY_FAILPOINT(CLIENT_CONNECTED);
@@ -263,7 +361,7 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 {
 	struct sy_hub *hub = link->hub;
 	struct sy_unit_info info = hub->units[link->unit_id];
-	struct connection made = {.local_fd = -1};
+	struct connection made = {.local_fd = -1, .door_fd = -1};
 	bool listed = info.state != SY_UNIT_NONE && info.state != SY_UNIT_DEAD;
 	sy_error err = {0};
 	sy_status status = SY_E_SYS;

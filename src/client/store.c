@@ -50,6 +50,7 @@ sy_status sy_store_open(const sy_store_options *options, sy_store **ret_store, s
 		.name_space = options->name_space,
 		.hub = {.timeout_ns = options->timeout_ns,
 		        .control_timeout_ns = options->control_timeout_ns,
+		        .control = options->control,
 		        .lock = options->lock, .unlock = options->unlock,
 		        .lock_context = options->lock_context, .tick = sy_store_expire,
 		        .tick_context = store, .interrupted = options->interrupted,

@@ -1,7 +1,8 @@
 /* The local socket of a unit: where same-host clients get the slab's descriptor and are watched.
  *
  *   client connects -> unit checks the peer's uid and pid -> unit sends sy_local_welcome with
- *   the slab's descriptor -> the client may send bye(last notice) -> either side's end closes */
+ *   the slab's descriptor -> the client may join, which hands over the memory that control
+ *   messages then go through (lane.h) -> it may send bye(last notice) -> either's end closes */
 #ifndef SY_LOCAL_H
 #define SY_LOCAL_H
 
@@ -9,7 +10,8 @@
 
 struct sy_local_welcome {
 	uint32_t magic, version; /* of the protocol */
-	uint32_t unit_id, reserved;
+	uint32_t unit_id;
+	uint32_t lanes; /* 1: control messages may come through shared memory; 0: by ZeroMQ alone */
 	uint64_t incarnation, token, slab_bytes;
 };
 
@@ -38,9 +40,20 @@ void sy_local_server_turn_away(struct sy_local_server *server);
 bool sy_local_peer_welcome(const struct sy_local_peer *peer,
                            const struct sy_local_welcome *welcome, int slab_fd);
 
-enum sy_local_said { SY_LOCAL_NOTHING = 0, SY_LOCAL_BYE, SY_LOCAL_EOF };
-/* What a readable peer said. Anything but a bye is taken as its end. */
-enum sy_local_said sy_local_peer_read(const struct sy_local_peer *peer, uint64_t *ret_last_notice);
+enum sy_local_said { SY_LOCAL_NOTHING = 0, SY_LOCAL_JOIN, SY_LOCAL_BYE, SY_LOCAL_EOF };
+
+/* What a join hands over. */
+struct sy_local_lane {
+	int lane_fd; /* memory: sy_lane_map */
+	int bell_fd; /* memory: sy_bell_map; rung for the client */
+	int door_fd; /* an eventfd that the client writes when it has written a message. The unit waits
+	              * for it and never reads or writes it: it could be made to block there. */
+};
+
+/* What a peer said, if anything: of a bye the last notice, of a join three descriptors, the
+ * caller's. Anything else is taken as its end. */
+enum sy_local_said sy_local_peer_read(const struct sy_local_peer *peer, uint64_t *ret_last_notice,
+                                      struct sy_local_lane *ret_lane);
 
 /* The client's side: connects and waits for the welcome until the deadline. The descriptors are
  * the caller's; both close on exec, and sy_local_fork_close_all closes every ret_fd in a fork
@@ -49,7 +62,11 @@ enum sy_local_said sy_local_peer_read(const struct sy_local_peer *peer, uint64_t
 sy_status sy_local_connect(const char *path, uint64_t deadline_ns,
                            struct sy_local_welcome *ret_welcome, int *ret_fd, int *ret_slab_fd,
                            sy_error *err);
+/* The descriptors stay the caller's. False: the socket has ended. */
+bool sy_local_join(int fd, const struct sy_local_lane *lane);
 void sy_local_bye(int fd, uint64_t last_notice);
+/* An eventfd that sy_local_close closes, and a fork child does not keep. -1 and errno. */
+int sy_local_door(void);
 void sy_local_close(int fd);
 /* Grows by one in every fork child: who was made under another number must not be used. */
 uint32_t sy_local_fork_count(void);

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -17,7 +18,7 @@
 #include "local_parts.h"
 #include "proto.h"
 
-enum { OPEN_MAX = 4096, CONNECT_ATTEMPTS = 100000 };
+enum { OPEN_MAX = 8192, CONNECT_ATTEMPTS = 100000 };
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static int open_fds[OPEN_MAX]; /* fd + 1; 0: free */
@@ -57,8 +58,18 @@ uint32_t sy_local_fork_count(void)
 	return atomic_load(&fork_count);
 }
 
-/* Makes a socket and enters it, with no fork between. Returns -1 and errno on failure. */
-static int open_socket(void)
+static int new_socket(void)
+{
+	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static int new_door(void)
+{
+	return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+/* Makes a descriptor and enters it, with no fork between. Returns -1 and errno on failure. */
+static int open_entered(int (*make)(void))
 {
 	int fd = -1;
 	size_t at = 0;
@@ -72,13 +83,18 @@ static int open_socket(void)
 		at++;
 	errno = EMFILE;
 	if (at < OPEN_MAX)
-		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		fd = make();
 	if (fd >= 0)
 		open_fds[at] = fd + 1;
 	int saved = errno;
 	pthread_mutex_unlock(&table_lock);
 	errno = saved;
 	return fd;
+}
+
+int sy_local_door(void)
+{
+	return open_entered(new_door);
 }
 
 void sy_local_close(int fd)
@@ -129,26 +145,6 @@ static int wait_readable(int fd, uint64_t deadline_ns)
 	return ETIMEDOUT;
 }
 
-/* The descriptors that came with a message, all but the first closed. -1: none. */
-static int take_descriptor(struct msghdr *message)
-{
-	int first = -1;
-	for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
-		if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
-			continue;
-		size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < count; i++) {
-			int fd;
-			memcpy(&fd, CMSG_DATA(at) + i * sizeof fd, sizeof fd);
-			if (first < 0)
-				first = fd;
-			else
-				close(fd);
-		}
-	}
-	return first;
-}
-
 static sy_status fail_welcome(const char *path, const struct sy_local_welcome *welcome,
                               ssize_t got, sy_error *err)
 {
@@ -179,7 +175,9 @@ static sy_status receive_welcome(int fd, const char *path, struct sy_local_welco
 		.msg_control = control.bytes, .msg_controllen = sizeof control.bytes,
 	};
 	ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	int slab_fd = got > 0 ? take_descriptor(&message) : -1;
+	int slab_fd = -1;
+	if (got > 0)
+		(void)sy_local_take(&message, &slab_fd, 1);
 	if (got != (ssize_t)sizeof welcome || welcome.magic != SY_LOCAL_WELCOME_MAGIC ||
 	    welcome.version != SY_PROTOCOL_VERSION || slab_fd < 0 ||
 	    (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
@@ -200,7 +198,7 @@ sy_status sy_local_connect(const char *path, uint64_t deadline_ns,
 	sy_status status = sy_local_address(path, &address, err);
 	if (status != SY_OK)
 		return status;
-	int fd = open_socket();
+	int fd = open_entered(new_socket);
 	if (fd < 0)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot make a socket: %s", strerror(errno));
 	int failed = connect_until(fd, &address, deadline_ns);
@@ -223,9 +221,16 @@ sy_status sy_local_connect(const char *path, uint64_t deadline_ns,
 	return status;
 }
 
+bool sy_local_join(int fd, const struct sy_local_lane *lane)
+{
+	const struct sy_local_word join = {.magic = SY_LOCAL_JOIN_MAGIC};
+	const int fds[SY_LOCAL_JOIN_FDS] = {lane->lane_fd, lane->bell_fd, lane->door_fd};
+	return sy_local_send(fd, &join, sizeof join, fds, SY_LOCAL_JOIN_FDS);
+}
+
 void sy_local_bye(int fd, uint64_t last_notice)
 {
-	const struct sy_local_bye bye = {.magic = SY_LOCAL_BYE_MAGIC, .last_notice = last_notice};
+	const struct sy_local_word bye = {.magic = SY_LOCAL_BYE_MAGIC, .last_notice = last_notice};
 	/* One that cannot be sent is an end without bye for the unit, which is safe. */
 	(void)send(fd, &bye, sizeof bye, MSG_NOSIGNAL | MSG_DONTWAIT);
 }

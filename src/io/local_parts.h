@@ -1,6 +1,7 @@
 /* What both ends of the local socket have in common: its messages as bytes.
  *
  *   welcome  struct sy_local_welcome, 40 bytes, with one descriptor
+ *   join     magic u32, zero u32, zero u64, with three descriptors
  *   bye      magic u32, zero u32, last notice u64 */
 #ifndef SY_LOCAL_PARTS_H
 #define SY_LOCAL_PARTS_H
@@ -13,14 +14,22 @@
 enum {
 	SY_LOCAL_WELCOME_MAGIC = 0x4c53594c, /* "LYSL" */
 	SY_LOCAL_BYE_MAGIC = 0x4253594c,     /* "LYSB" */
+	SY_LOCAL_JOIN_MAGIC = 0x4a53594c,    /* "LYSJ" */
+	SY_LOCAL_JOIN_FDS = 3,
 };
 
-struct sy_local_bye {
+/* A bye or a join. */
+struct sy_local_word {
 	uint32_t magic, reserved;
 	uint64_t last_notice;
 };
 
 /* SY_E_INVALID if the path is longer than a socket's name may be. */
+/* Sends with descriptors, never blocking; false: not sent. */
+bool sy_local_send(int fd, const void *text, size_t bytes, const int *fds, size_t fd_count);
+/* The descriptors that came with a message, at most max; those beyond are closed. */
+size_t sy_local_take(struct msghdr *message, int *fds, size_t max);
+
 sy_status sy_local_address(const char *path, struct sockaddr_un *ret_address, sy_error *err);
 
 #endif

@@ -26,18 +26,6 @@ struct sy_local_server {
 	char path[sizeof ((struct sockaddr_un *)0)->sun_path];
 };
 
-sy_status sy_local_address(const char *path, struct sockaddr_un *ret_address, sy_error *err)
-{
-	size_t bytes = strlen(path);
-	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-	if (bytes == 0 || bytes >= sizeof ret_address->sun_path)
-		return sy_fail(err, SY_E_INVALID, __func__,
-		               "a socket's path has 1 to %zu bytes, this one has %zu: %s",
-		               sizeof ret_address->sun_path - 1, bytes, path);
-	memcpy(ret_address->sun_path, path, bytes + 1);
-	return SY_OK;
-}
-
 /* Nobody can connect before listen, so the mode is right from the first client on. */
 static int bind_and_listen(int fd, const struct sockaddr_un *address, int group)
 {
@@ -176,34 +164,50 @@ bool sy_local_server_accept(struct sy_local_server *server, struct sy_local_peer
 bool sy_local_peer_welcome(const struct sy_local_peer *peer,
                            const struct sy_local_welcome *welcome, int slab_fd)
 {
+	struct sy_local_welcome text = *welcome;
+	text.magic = SY_LOCAL_WELCOME_MAGIC;
+	return sy_local_send(peer->fd, &text, sizeof text, &slab_fd, 1);
+}
+
+/* A peer that went with a message of ours unread leaves an error, and what it said last behind
+ * it. */
+static ssize_t receive(int fd, struct msghdr *message)
+{
+	ssize_t got = recvmsg(fd, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	return got < 0 && errno == ECONNRESET ? recvmsg(fd, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)
+	                                      : got;
+}
+
+enum sy_local_said sy_local_peer_read(const struct sy_local_peer *peer, uint64_t *ret_last_notice,
+                                      struct sy_local_lane *ret_lane)
+{
 	union {
 		struct cmsghdr header; /* aligns the bytes */
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(SY_LOCAL_JOIN_FDS * sizeof(int))];
 	} control = {0};
-	struct sy_local_welcome text = *welcome;
-	struct iovec part = {.iov_base = &text, .iov_len = sizeof text};
+	struct sy_local_word word = {0};
+	struct iovec part = {.iov_base = &word, .iov_len = sizeof word};
 	struct msghdr message = {
 		.msg_iov = &part, .msg_iovlen = 1,
 		.msg_control = control.bytes, .msg_controllen = sizeof control.bytes,
 	};
-	text.magic = SY_LOCAL_WELCOME_MAGIC;
-	text.reserved = 0;
-	struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-	rights->cmsg_level = SOL_SOCKET;
-	rights->cmsg_type = SCM_RIGHTS;
-	rights->cmsg_len = CMSG_LEN(sizeof slab_fd);
-	memcpy(CMSG_DATA(rights), &slab_fd, sizeof slab_fd);
-	return sendmsg(peer->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof text;
-}
-
-enum sy_local_said sy_local_peer_read(const struct sy_local_peer *peer, uint64_t *ret_last_notice)
-{
-	struct sy_local_bye bye = {0};
-	ssize_t got = recv(peer->fd, &bye, sizeof bye, MSG_DONTWAIT | MSG_TRUNC);
+	int fds[SY_LOCAL_JOIN_FDS];
+	ssize_t got = receive(peer->fd, &message);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return SY_LOCAL_NOTHING;
-	if (got != (ssize_t)sizeof bye || bye.magic != SY_LOCAL_BYE_MAGIC || bye.reserved != 0)
-		return SY_LOCAL_EOF;
-	*ret_last_notice = bye.last_notice;
-	return SY_LOCAL_BYE;
+	size_t count = got > 0 ? sy_local_take(&message, fds, SY_LOCAL_JOIN_FDS) : 0;
+	bool whole = got == (ssize_t)sizeof word && word.reserved == 0 &&
+	             (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+	if (whole && word.magic == SY_LOCAL_BYE_MAGIC && count == 0) {
+		*ret_last_notice = word.last_notice;
+		return SY_LOCAL_BYE;
+	}
+	if (whole && word.magic == SY_LOCAL_JOIN_MAGIC && count == SY_LOCAL_JOIN_FDS &&
+	    word.last_notice == 0) {
+		*ret_lane = (struct sy_local_lane){fds[0], fds[1], fds[2]};
+		return SY_LOCAL_JOIN;
+	}
+	for (size_t i = 0; i < count; i++)
+		close(fds[i]);
+	return SY_LOCAL_EOF;
 }

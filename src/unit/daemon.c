@@ -136,7 +136,7 @@ static sy_status open_core(struct sy_daemon *daemon, sy_error *err)
 	daemon->arena = arena;
 	(void)madvise(arena, (size_t)daemon->arena_bytes, MADV_HUGEPAGE);
 	daemon->serve = sy_serve_new(arena, &params, daemon->slab.data, &io);
-	if (daemon->serve == NULL || !sy_peers_init(&daemon->peers))
+	if (daemon->serve == NULL || !sy_peers_init(&daemon->peers, daemon->epoll_fd))
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	return SY_OK;
 }

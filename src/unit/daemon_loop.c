@@ -11,8 +11,6 @@
 
 #include "clock.h"
 #include "fail.h"
-#include "failpoints.h"
-#include "process.h"
 #include "proto.h"
 
 enum {
@@ -24,13 +22,12 @@ enum {
 	MESSAGES_A_DRAIN = 65536,
 };
 
-/* What an epoll event is about: a kind, and of a peer its index. */
-enum watched { WATCH_CONTROL, WATCH_LOCAL, WATCH_SIGNAL, WATCH_DIRECTORY, WATCH_PEER, WATCH_PID,
-               WATCH_DISK };
-
-static bool watch(struct sy_daemon *daemon, int fd, enum watched kind, uint32_t index)
+bool sy_daemon_watch(struct sy_daemon *daemon, int fd, enum sy_daemon_watched kind,
+                     uint32_t index)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)kind << 32 | index};
+	/* Nobody reads a door: each time it is written it reports once. */
+	uint32_t events = kind == SY_DAEMON_DOOR ? EPOLLIN | EPOLLET : EPOLLIN;
+	struct epoll_event event = {.events = events, .data.u64 = (uint64_t)kind << 32 | index};
 	return epoll_ctl(daemon->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
@@ -38,33 +35,20 @@ static void send_reply(void *context, uint64_t route, const void *message, size_
 {
 	struct sy_daemon *daemon = context;
 	/* What was read from a slab that was cut off is nobody's value. */
-	if (!sy_slab_is_torn())
-		sy_control_server_send(daemon->control, route, message, bytes);
+	if (sy_slab_is_torn())
+		return;
+	if (sy_peers_is_route(route)) {
+		sy_daemon_lane_send(daemon, route, message, bytes);
+		return;
+	}
+	sy_control_server_send(daemon->control, route, message, bytes);
+	daemon->control_due = true;
 }
 
 static bool fenced(void *context)
 {
 	const struct sy_daemon *daemon = context;
 	return daemon->registered && sy_lease_is_fenced(&daemon->lease, sy_clock_now_ns());
-}
-
-static bool token_lives(void *context, uint64_t token)
-{
-	struct sy_daemon *daemon = context;
-	uint32_t index = sy_peers_find(&daemon->peers, token);
-	struct sy_peer *peer = index != 0 ? sy_peers_at(&daemon->peers, index) : NULL;
-	if (peer == NULL || peer->fd < 0)
-		return false;
-	peer->greeted = true;
-	return true;
-}
-
-static void peer_done(void *context, uint64_t token)
-{
-	struct sy_daemon *daemon = context;
-	uint32_t index = sy_peers_find(&daemon->peers, token);
-	if (index != 0)
-		sy_peers_remove(&daemon->peers, index);
 }
 
 static void run_disk(void *context, const struct sy_disk_job *job)
@@ -86,114 +70,10 @@ struct sy_serve_io sy_daemon_io(struct sy_daemon *daemon)
 		.context = daemon,
 		.send = send_reply,
 		.fenced = fenced,
-		.token_lives = token_lives,
-		.peer_done = peer_done,
+		.token_lives = sy_daemon_token_lives,
+		.peer_done = sy_daemon_peer_done,
 		.disk = run_disk,
 	};
-}
-
-/* ZeroMQ ends the process where it has no descriptor for a connection, and connections to its
- * socket come from whoever was welcomed here: so nobody is whose connection might be one too
- * many. Counted: socket, pidfd and connection of the new one, a connection of each that has not
- * said hello, and two for old ones that are just being closed. */
-static bool has_room_for_a_peer(const struct sy_daemon *daemon)
-{
-	uint32_t count = 3 + 2;
-	for (uint32_t i = 1; i <= daemon->peers.count; i++) {
-		const struct sy_peer *peer = &daemon->peers.items[i];
-		count += peer->token != 0 && peer->fd >= 0 && !peer->greeted;
-	}
-	return sy_process_has_descriptors(count);
-}
-
-static void accept_peer(struct sy_daemon *daemon)
-{
-	struct sy_local_peer local;
-	if (!has_room_for_a_peer(daemon)) {
-		sy_local_server_turn_away(daemon->local);
-		return;
-	}
-	if (!sy_local_server_accept(daemon->local, &local))
-		return;
-	SY_FAILPOINT(UNIT_ACCEPTED);
-	uint32_t index = sy_peers_add(&daemon->peers, &local);
-	if (index == 0) {
-		close(local.fd);
-		close(local.pidfd);
-		return;
-	}
-	const struct sy_local_welcome welcome = {
-		.version = SY_PROTOCOL_VERSION,
-		.unit_id = daemon->config->unit_id,
-		.incarnation = daemon->incarnation.value,
-		.token = sy_peers_at(&daemon->peers, index)->token,
-		.slab_bytes = daemon->config->slab_bytes,
-	};
-	if (!watch(daemon, local.fd, WATCH_PEER, index) ||
-	    !watch(daemon, local.pidfd, WATCH_PID, index) ||
-	    !sy_local_peer_welcome(&local, &welcome, daemon->slab.fd))
-		sy_peers_remove(&daemon->peers, index);
-	SY_FAILPOINT(UNIT_WELCOMED);
-}
-
-/* The socket's last words. A hello with this token is refused from here on. */
-static void end_socket(struct sy_daemon *daemon, uint32_t index, enum sy_event_kind kind,
-                       uint64_t last_notice, uint64_t now_ns)
-{
-	const struct sy_peer *peer = sy_peers_at(&daemon->peers, index);
-	uint64_t token = peer->token;
-	bool greeted = peer->greeted;
-	sy_peers_end(&daemon->peers, index);
-	if (greeted)
-		sy_serve_peer(daemon->serve, kind, token, last_notice, now_ns);
-	else
-		sy_peers_remove(&daemon->peers, index); /* the core never heard of it */
-}
-
-/* True if the peer's socket has ended, now or before. */
-static bool read_socket(struct sy_daemon *daemon, uint32_t index, uint64_t now_ns)
-{
-	const struct sy_peer *peer = sy_peers_at(&daemon->peers, index);
-	uint64_t last_notice = 0;
-	if (peer == NULL || peer->fd < 0)
-		return true;
-	const struct sy_local_peer local = {.fd = peer->fd, .pidfd = peer->pidfd, .pid = peer->pid};
-	switch (sy_local_peer_read(&local, &last_notice)) {
-	case SY_LOCAL_NOTHING:
-		return false;
-	case SY_LOCAL_BYE:
-		SY_FAILPOINT(UNIT_BYE);
-		end_socket(daemon, index, SY_EVENT_PEER_BYE, last_notice, now_ns);
-		return true;
-	case SY_LOCAL_EOF:
-		SY_FAILPOINT(UNIT_EOF);
-		end_socket(daemon, index, SY_EVENT_PEER_EOF, 0, now_ns);
-		return true;
-	}
-	return true;
-}
-
-static bool is_readable(int fd)
-{
-	struct pollfd asked = {.fd = fd, .events = POLLIN};
-	return poll(&asked, 1, 0) > 0;
-}
-
-/* The process is gone: nothing of it writes or reads any more, whatever it left unsaid. */
-static void end_process(struct sy_daemon *daemon, uint32_t index, uint64_t now_ns)
-{
-	const struct sy_peer *peer = sy_peers_at(&daemon->peers, index);
-	/* The event may be of an earlier peer under this index. */
-	if (peer == NULL || !is_readable(peer->pidfd))
-		return;
-	SY_FAILPOINT(UNIT_GONE);
-	uint64_t token = peer->token;
-	if (!read_socket(daemon, index, now_ns))
-		end_socket(daemon, index, SY_EVENT_PEER_EOF, 0, now_ns);
-	if (sy_peers_find(&daemon->peers, token) != index)
-		return;
-	sy_peers_remove(&daemon->peers, index);
-	sy_serve_peer(daemon->serve, SY_EVENT_PEER_GONE, token, 0, now_ns);
 }
 
 static void read_signal(struct sy_daemon *daemon)
@@ -222,38 +102,44 @@ static void read_directory(struct sy_daemon *daemon, uint64_t now_ns)
 static void run_event(struct sy_daemon *daemon, uint64_t data, uint64_t now_ns)
 {
 	uint32_t index = (uint32_t)data;
-	switch ((enum watched)(data >> 32)) {
-	case WATCH_CONTROL:
-		break; /* looked at every turn */
-	case WATCH_LOCAL:
-		accept_peer(daemon);
+	switch ((enum sy_daemon_watched)(data >> 32)) {
+	case SY_DAEMON_CONTROL:
+		break; /* looked at first */
+	case SY_DAEMON_LOCAL:
+		sy_daemon_accept(daemon);
 		break;
-	case WATCH_SIGNAL:
+	case SY_DAEMON_SIGNAL:
 		read_signal(daemon);
 		break;
-	case WATCH_DIRECTORY:
+	case SY_DAEMON_DIRECTORY:
 		read_directory(daemon, now_ns);
 		break;
-	case WATCH_PEER:
-		(void)read_socket(daemon, index, now_ns);
+	case SY_DAEMON_PEER:
+		(void)sy_daemon_read_socket(daemon, index, now_ns);
 		break;
-	case WATCH_DISK:
+	case SY_DAEMON_DISK:
 		hear_disk(daemon, now_ns);
 		break;
-	case WATCH_PID:
-		end_process(daemon, index, now_ns);
+	case SY_DAEMON_PID:
+		sy_daemon_end_process(daemon, index, now_ns);
+		break;
+	case SY_DAEMON_DOOR:
+		sy_daemon_serve_lane(daemon, index);
 		break;
 	}
 }
 
+/* ZeroMQ's descriptor tells of what came since the socket was last used: it is looked at when it
+ * does, and after every use. */
 static void hear(struct sy_daemon *daemon)
 {
-	for (uint32_t i = 0; i < MESSAGES_A_TURN; i++) {
+	for (uint32_t i = 0; i < MESSAGES_A_TURN && daemon->control_due; i++) {
 		uint64_t route = 0;
 		const void *message = NULL;
 		size_t bytes = 0;
 		if (!sy_control_server_receive(daemon->control, &route, &message, &bytes)) {
 			daemon->drain_left = 0;
+			daemon->control_due = false;
 			return;
 		}
 		sy_serve_message(daemon->serve, route, message, bytes, sy_clock_now_ns());
@@ -272,6 +158,7 @@ static void notice_stall(struct sy_daemon *daemon, uint64_t now_ns)
 		return;
 	sy_serve_stalled(daemon->serve, gap_ns, now_ns);
 	daemon->drain_left = MESSAGES_A_DRAIN;
+	daemon->control_due = true;
 }
 
 /* People shall see why nobody is answered. */
@@ -286,9 +173,11 @@ static void notice_fence(struct sy_daemon *daemon)
 	                                : "in touch with the directory again, serving");
 }
 
-static int sleep_ms(const struct sy_daemon *daemon)
+static int sleep_ms(struct sy_daemon *daemon)
 {
-	if (sy_serve_pending(daemon->serve) || sy_control_server_ready(daemon->control))
+	if (daemon->control_due)
+		daemon->control_due = sy_control_server_ready(daemon->control);
+	if (daemon->control_due || sy_serve_pending(daemon->serve) || daemon->peers.work_head != 0)
 		return 0;
 	uint64_t now_ns = sy_clock_now_ns();
 	uint64_t latest_ns = now_ns + daemon->config->heartbeat_ns / 2;
@@ -304,10 +193,13 @@ static sy_status turn(struct sy_daemon *daemon, sy_error *err)
 	uint64_t now_ns = sy_clock_now_ns();
 	notice_stall(daemon, now_ns);
 	notice_fence(daemon);
+	for (int i = 0; i < count; i++)
+		daemon->control_due |= events[i].data.u64 >> 32 == SY_DAEMON_CONTROL;
 	hear(daemon);
 	now_ns = sy_clock_now_ns();
 	for (int i = 0; i < count; i++)
 		run_event(daemon, events[i].data.u64, now_ns);
+	sy_daemon_work(daemon);
 	if (sy_slab_is_torn())
 		fail(daemon, "a client has cut off the slab's file: its rows are lost, stopping");
 	/* No lease is looked at (both below do) while messages are still to be heard after a stall,
@@ -323,14 +215,16 @@ static sy_status turn(struct sy_daemon *daemon, sy_error *err)
 
 sy_status sy_daemon_loop(struct sy_daemon *daemon, sy_error *err)
 {
-	if (!watch(daemon, sy_control_server_fd(daemon->control), WATCH_CONTROL, 0) ||
-	    !watch(daemon, sy_local_server_fd(daemon->local), WATCH_LOCAL, 0) ||
-	    !watch(daemon, daemon->signal_fd, WATCH_SIGNAL, 0) ||
-	    (daemon->disk != NULL && !watch(daemon, sy_disk_fd(daemon->disk), WATCH_DISK, 0)) ||
+	if (!sy_daemon_watch(daemon, sy_control_server_fd(daemon->control), SY_DAEMON_CONTROL, 0) ||
+	    !sy_daemon_watch(daemon, sy_local_server_fd(daemon->local), SY_DAEMON_LOCAL, 0) ||
+	    !sy_daemon_watch(daemon, daemon->signal_fd, SY_DAEMON_SIGNAL, 0) ||
+	    (daemon->disk != NULL &&
+	     !sy_daemon_watch(daemon, sy_disk_fd(daemon->disk), SY_DAEMON_DISK, 0)) ||
 	    (daemon->watch != NULL &&
-	     !watch(daemon, sy_dir_watch_fd(daemon->watch), WATCH_DIRECTORY, 0)))
+	     !sy_daemon_watch(daemon, sy_dir_watch_fd(daemon->watch), SY_DAEMON_DIRECTORY, 0)))
 		return sy_fail(err, SY_E_SYS, __func__, "cannot watch the sockets: %s", strerror(errno));
 	daemon->turn_ns = sy_clock_now_ns();
+	daemon->control_due = true;
 	sy_status status = SY_OK;
 	while (status == SY_OK && !daemon->stop)
 		status = turn(daemon, err);

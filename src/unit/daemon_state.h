@@ -29,8 +29,12 @@ struct sy_daemon {
 	struct sy_lease lease;       /* if registered */
 	bool was_fenced;             /* as it was told */
 	int epoll_fd, signal_fd;
+	_Alignas(64) uint8_t lane_copy[SY_RING_BYTES]; /* the message of a lane that is being served */
 
 	uint64_t turn_ns;     /* when the last turn of the loop began */
+	bool control_due;     /* the ZeroMQ socket is to be looked at before the next sleep */
+	uint32_t serving;     /* the peer whose message is being served; 0: none */
+	uint64_t cut_said_ns; /* when a cut connection was last reported */
 	uint32_t drain_left;  /* messages still to be heard before timers, after a stall */
 	bool stop;
 	int status;           /* to exit with */
@@ -42,6 +46,34 @@ void sy_daemon_say(const struct sy_daemon *daemon, const char *format, ...)
 
 /* What the serve of this daemon calls; context is the daemon. */
 struct sy_serve_io sy_daemon_io(struct sy_daemon *daemon);
+
+/* What an epoll event is about: a kind, and of a peer its index. */
+enum sy_daemon_watched {
+	SY_DAEMON_CONTROL,
+	SY_DAEMON_LOCAL,
+	SY_DAEMON_SIGNAL,
+	SY_DAEMON_DIRECTORY,
+	SY_DAEMON_PEER,
+	SY_DAEMON_PID,
+	SY_DAEMON_DOOR,
+	SY_DAEMON_DISK,
+};
+bool sy_daemon_watch(struct sy_daemon *daemon, int fd, enum sy_daemon_watched kind,
+                     uint32_t index);
+
+/* daemon_local.c: same-host clients, from their connection to their end. */
+void sy_daemon_accept(struct sy_daemon *daemon);
+/* True if the peer's socket has ended, now or before. */
+bool sy_daemon_read_socket(struct sy_daemon *daemon, uint32_t index, uint64_t now_ns);
+void sy_daemon_end_process(struct sy_daemon *daemon, uint32_t index, uint64_t now_ns);
+/* Serves what its lane holds, a bounded number of messages. */
+void sy_daemon_serve_lane(struct sy_daemon *daemon, uint32_t index);
+/* Looks again at the peers that had more, or are to be cut off. */
+void sy_daemon_work(struct sy_daemon *daemon);
+void sy_daemon_lane_send(struct sy_daemon *daemon, uint64_t route, const void *message,
+                         size_t bytes);
+bool sy_daemon_token_lives(void *daemon, uint64_t token);
+void sy_daemon_peer_done(void *daemon, uint64_t token);
 
 /* Adds the sockets to the epoll set and turns until `stop`. SY_E_SYS. */
 sy_status sy_daemon_loop(struct sy_daemon *daemon, sy_error *err);

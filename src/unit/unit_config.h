@@ -19,6 +19,7 @@ struct sy_unit_config {
 	const char *run_dir;
 	const char *listen;    /* besides ipc in the run directory; default tcp://127.0.0.1:* */
 	bool insecure;         /* listen may leave this host although nothing checks who connects */
+	bool zmq_only;         /* control messages of same-host clients, too, by ZeroMQ alone */
 	int group;             /* whose members may connect to the local socket; -1: only our user */
 	const char *ssd_dir;   /* of the disk tier; NULL: none */
 	uint64_t ssd_bytes;    /* whole blocks of 4,096 of it are used; 0: none */

@@ -156,6 +156,7 @@ void cluster_main(int argc, char **argv)
 	const char *ssd_bytes = getenv("TEST_SSD_BYTES");
 	config.ssd_dir = getenv("TEST_SSD_DIR");
 	config.ssd_bytes = ssd_bytes != NULL ? strtoull(ssd_bytes, NULL, 10) : 0;
+	config.zmq_only = getenv("SLABYARD_TEST_ZMQ") != NULL;
 	ready_fd = (int)strtol(argv[8], NULL, 10);
 	config.ready = say_ready;
 	exit(sy_unit_run(&config));

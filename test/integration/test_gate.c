@@ -60,7 +60,7 @@ static void must(sy_status status, const sy_error *err)
 static void put_four(enum mode how)
 {
 	static uint8_t data[BYTES];
-	sy_store_options options = {.directory = gate_directory(),
+	sy_store_options options = {.directory = gate_directory(), .control = SY_CONTROL_ZMQ,
 	                            .timeout_ns = 20000 * MILLISECOND_NS};
 	struct store_blob made[UNITS];
 	sy_store_blob blobs[UNITS];

@@ -149,7 +149,8 @@ static int clean(void **state)
 
 static sy_client *open_client(void)
 {
-	sy_client_options options = {.directory = gate_directory(), .timeout_ns = 5 * SECOND_NS,
+	sy_client_options options = {.directory = gate_directory(), .control = SY_CONTROL_ZMQ,
+	                            .timeout_ns = 5 * SECOND_NS,
 	                             .control_timeout_ns = 100 * MS_NS};
 	sy_client *client;
 	sy_error err = {0};
@@ -161,7 +162,8 @@ static sy_client *open_client(void)
 
 static sy_store *open_store(void)
 {
-	sy_store_options options = {.directory = gate_directory(), .timeout_ns = 5 * SECOND_NS,
+	sy_store_options options = {.directory = gate_directory(), .control = SY_CONTROL_ZMQ,
+	                            .timeout_ns = 5 * SECOND_NS,
 	                            .control_timeout_ns = 100 * MS_NS};
 	sy_store *store;
 	sy_error err = {0};

@@ -151,7 +151,8 @@ static void *put_big(void *store)
  * first gets its region and is long in its WRITE: the second must get its answer meanwhile. */
 static void test_a_writer_leaves_the_sockets_to_others(void **state)
 {
-	sy_store_options options = {.directory = gate_directory(), .timeout_ns = 20 * SECOND_NS,
+	sy_store_options options = {.directory = gate_directory(), .control = SY_CONTROL_ZMQ,
+	                            .timeout_ns = 20 * SECOND_NS,
 	                            .lock = lock, .unlock = unlock};
 	sy_key key = {3, "none", 4};
 	sy_unit_keys keys[] = {{1, &key, 1}};
@@ -224,7 +225,8 @@ static sy_status get_row(sy_client *client, uint64_t row, uint64_t given_ns, int
 
 static sy_client *open_client(uint64_t timeout_ns)
 {
-	sy_client_options options = {.directory = gate_directory(), .timeout_ns = timeout_ns};
+	sy_client_options options = {.directory = gate_directory(), .control = SY_CONTROL_ZMQ,
+	                            .timeout_ns = timeout_ns};
 	sy_client *client;
 	sy_error err = {0};
 
@@ -402,7 +404,8 @@ static void test_a_death_nobody_confirms(void **state)
 
 static void test_a_silent_directory_at_open(void **state)
 {
-	sy_client_options options = {.directory = gate_directory(), .timeout_ns = SECOND_NS / 3};
+	sy_client_options options = {.directory = gate_directory(), .control = SY_CONTROL_ZMQ,
+	                            .timeout_ns = SECOND_NS / 3};
 	struct watch watch = {.what = "open without a directory"};
 	sy_client *client = NULL;
 	uint64_t start_ns = sy_clock_now_ns();
@@ -420,7 +423,8 @@ static void test_a_silent_directory_at_open(void **state)
 static void test_more_than_there_is_time_for(void **state)
 {
 	enum { BLOBS = 30000, ROWS = 100000 };
-	sy_store_options options = {.directory = gate_directory(), .timeout_ns = 20 * SECOND_NS};
+	sy_store_options options = {.directory = gate_directory(), .control = SY_CONTROL_ZMQ,
+	                            .timeout_ns = 20 * SECOND_NS};
 	struct watch watch = {.what = "more than there is time for"};
 	struct store_blob made;
 	sy_store_blob *blobs = malloc(BLOBS * sizeof *blobs);

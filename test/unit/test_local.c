@@ -97,6 +97,13 @@ static void close_peer(const struct sy_local_peer *peer)
 /* A client in a process of its own: connects, writes to the slab, then does as `ending` says. */
 enum ending { SAY_BYE, JUST_CLOSE, WAIT_FOR_KILL, CLOSE_AND_WAIT };
 
+/* What a peer said where no join is awaited. */
+static enum sy_local_said read_peer(const struct sy_local_peer *peer, uint64_t *ret_last_notice)
+{
+	struct sy_local_lane none;
+	return sy_local_peer_read(peer, ret_last_notice, &none);
+}
+
 static pid_t start_client(const struct rig *rig, enum ending ending)
 {
 	pid_t child = fork();
@@ -160,17 +167,17 @@ static void test_descriptor_and_end_of_process(void **state)
 	for (uint64_t end_ns = soon(); ((volatile uint8_t *)slab)[100] != 42;)
 		assert_true(sy_clock_now_ns() < end_ns);
 	munmap(slab, 4096);
-	assert_int_equal(sy_local_peer_read(&peer, &last_notice), SY_LOCAL_NOTHING);
+	assert_int_equal(read_peer(&peer, &last_notice), SY_LOCAL_NOTHING);
 	/* Stopped is not gone. */
 	assert_int_equal(kill(child, SIGSTOP), 0);
 	int status = 0;
 	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
 	assert_false(is_readable(peer.pidfd));
-	assert_int_equal(sy_local_peer_read(&peer, &last_notice), SY_LOCAL_NOTHING);
+	assert_int_equal(read_peer(&peer, &last_notice), SY_LOCAL_NOTHING);
 	assert_int_equal(kill(child, SIGKILL), 0);
 	await_readable(peer.pidfd);
 	await_readable(peer.fd);
-	assert_int_equal(sy_local_peer_read(&peer, &last_notice), SY_LOCAL_EOF);
+	assert_int_equal(read_peer(&peer, &last_notice), SY_LOCAL_EOF);
 	close_peer(&peer);
 	end_client(child);
 }
@@ -183,10 +190,10 @@ static void test_bye(void **state)
 	struct sy_local_peer peer = accept_peer(rig);
 	welcome_peer(rig, &peer);
 	await_readable(peer.fd);
-	assert_int_equal(sy_local_peer_read(&peer, &last_notice), SY_LOCAL_BYE);
+	assert_int_equal(read_peer(&peer, &last_notice), SY_LOCAL_BYE);
 	assert_int_equal(last_notice, 123456789);
 	await_readable(peer.fd);
-	assert_int_equal(sy_local_peer_read(&peer, &last_notice), SY_LOCAL_EOF);
+	assert_int_equal(read_peer(&peer, &last_notice), SY_LOCAL_EOF);
 	close_peer(&peer);
 	int status = 0;
 	assert_int_equal(waitpid(child, &status, 0), child);
@@ -202,7 +209,7 @@ static void test_end_of_socket_alone(void **state)
 	struct sy_local_peer peer = accept_peer(rig);
 	welcome_peer(rig, &peer);
 	await_readable(peer.fd);
-	assert_int_equal(sy_local_peer_read(&peer, &last_notice), SY_LOCAL_EOF);
+	assert_int_equal(read_peer(&peer, &last_notice), SY_LOCAL_EOF);
 	assert_false(is_readable(peer.pidfd));
 	end_client(child);
 	await_readable(peer.pidfd);
@@ -254,7 +261,7 @@ static void test_fork_child_holds_nothing(void **state)
 	struct sy_local_peer peer = accept_peer(rig);
 	welcome_peer(rig, &peer);
 	await_readable(peer.fd);
-	assert_int_equal(sy_local_peer_read(&peer, &last_notice), SY_LOCAL_EOF);
+	assert_int_equal(read_peer(&peer, &last_notice), SY_LOCAL_EOF);
 	close(go[1]);
 	int status = 0;
 	assert_int_equal(waitpid(child, &status, 0), child);
@@ -268,7 +275,7 @@ static void test_nonsense_ends_a_peer(void **state)
 	struct rig *rig = *state;
 	struct sockaddr_un address;
 	uint64_t last_notice = 7;
-	const struct sy_local_bye byes[] = {
+	const struct sy_local_word byes[] = {
 		{.magic = SY_LOCAL_BYE_MAGIC + 1, .last_notice = 1},
 		{.magic = SY_LOCAL_BYE_MAGIC, .reserved = 1, .last_notice = 1},
 	};
@@ -283,7 +290,7 @@ static void test_nonsense_ends_a_peer(void **state)
 		else
 			assert_true(send(fd, longer, i == 2 ? 1 : i == 3 ? 15 : sizeof longer, 0) > 0);
 		await_readable(peer.fd);
-		assert_int_equal(sy_local_peer_read(&peer, &last_notice), SY_LOCAL_EOF);
+		assert_int_equal(read_peer(&peer, &last_notice), SY_LOCAL_EOF);
 		assert_int_equal(last_notice, 7);
 		close_peer(&peer);
 		close(fd);
