@@ -59,6 +59,7 @@ static int start(void **state)
 	must(sy_client_open(&options, &writer, &err), &err);
 	options.run_dir = NULL;
 	options.directory = gate_directory();
+	options.control = SY_CONTROL_ZMQ;
 	must(sy_client_open(&options, &reader, &err), &err);
 	return 0;
 }
