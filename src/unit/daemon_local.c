@@ -45,9 +45,9 @@ void sy_daemon_peer_done(void *context, uint64_t token)
 
 /* ZeroMQ ends the process where it has no descriptor for a connection, and connections to its
  * socket come from whoever was welcomed here: so nobody is whose connection might be one too
- * many. Counted: socket, pidfd and connection (or door) of the new one, the other two descriptors
- * of a join, a connection of each that has not said hello, and two for old ones that are just being
- * closed. */
+ * many. Counted: socket, pidfd and connection (or door) of the new one, the other two
+ * descriptors of a join, a connection of each that has not said hello, and two for old ones that
+ * are just being closed. */
 static bool has_room_for_a_peer(const struct sy_daemon *daemon)
 {
 	uint32_t count = 3 + 2 + 2;
