@@ -92,11 +92,11 @@ class Precedence(StoreCase):
         full, slow = self.blob(0, [0], size=65 << 20), self.blob(1, [1], size=100000)
         nowhere = self.blob(7, [7])
         ids = {one[0].blob_id for one in (full, slow, nowhere)}
+        self.put(0, [2])  # connected: the full one's answer is there long before the deadline
+        self.put(1, [3])
         with self.stopped(1):
             with self.assertRaises(UnitFull) as caught:
-                self.store.put_many(
-                    [nowhere[1], slow[1], full[1]], time.monotonic() + 0.5
-                )
+                self.store.put_many([nowhere[1], slow[1], full[1]], time.monotonic() + 2)
             self.assertEqual(set(caught.exception.blob_ids), ids)
             with self.assertRaises(DataPlaneTimeout) as caught:
                 self.store.put_many([nowhere[1], slow[1]], time.monotonic() + 0.5)
