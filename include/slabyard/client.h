@@ -28,6 +28,7 @@ typedef enum sy_control {
 typedef struct sy_client_options {
 	const char *run_dir;        /* of the cluster on this host; or directory */
 	const char *directory;      /* ipc://... or tcp://host:port */
+	const char *keys;           /* the folder of client.key, where tcp asks for keys; or NULL */
 	const char *name_space;     /* NULL: "default" */
 	uint64_t timeout_ns;        /* cap of an operation; 120 s */
 	uint64_t control_timeout_ns; /* one wait for a reply; 30 s */

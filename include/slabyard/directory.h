@@ -17,6 +17,7 @@ typedef struct sy_directory sy_directory;
 typedef struct sy_directory_options {
 	const char *run_dir; /* of the cluster on this host; or address */
 	const char *address; /* ipc://... or tcp://host:port */
+	const char *keys;    /* as in sy_client_options */
 	uint64_t timeout_ns; /* cap of a call; 120 s */
 	bool (*interrupted)(void *context); /* as in sy_client_options */
 	void *interrupted_context;

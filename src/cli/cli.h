@@ -39,6 +39,11 @@ struct sy_cli {
 		.name = "directory", .value = "ADDRESS", .kind = SY_OPTION_TEXT, .target = (address), \
 		.help = "of the cluster's directory, in place of --run-dir" \
 	}
+#define SY_CLI_KEYS_OPTION(keys_dir) \
+	{ \
+		.name = "keys", .value = "DIR", .kind = SY_OPTION_TEXT, .target = (keys_dir), \
+		.help = "where client.key lies, if that directory asks for keys" \
+	}
 
 /* Parses; if the subcommand is not to go on (help was printed, or the usage is wrong and was
  * told), returns false and its exit status in *ret_exit. */

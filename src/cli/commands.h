@@ -17,6 +17,7 @@
 	X(get, "write the bytes of one value") \
 	X(rm, "remove rows, or fields of them") \
 	X(ls, "list what the cluster holds") \
+	X(keygen, "make keys for a cluster that other hosts reach") \
 	X(doctor, "check this host, and show the lines that mend it") \
 	X(demo, "do the work of a training job, and check every byte")
 

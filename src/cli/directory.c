@@ -61,6 +61,8 @@ int sy_command_directory(struct sy_cli *cli, int argc, char **argv)
 		 .max = SY_UNITS_MAX, .help = "units of the cluster; default: 1"},
 		{.name = "listen", .value = "ADDRESS", .kind = SY_OPTION_TEXT, .target = &config.listen,
 		 .help = "where units of other hosts find it, as in tcp://10.0.0.5:7400"},
+		{.name = "keys", .value = "DIR", .kind = SY_OPTION_TEXT, .target = &config.keys,
+		 .help = "hear over --listen only who has the keys in DIR, which `keygen` makes"},
 		{.name = "insecure", .kind = SY_OPTION_FLAG, .target = &config.insecure,
 		 .help = "let --listen name an address that other hosts reach, unchecked"},
 		{.name = "suspect-after", .value = "TIME", .kind = SY_OPTION_DURATION,

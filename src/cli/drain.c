@@ -17,10 +17,12 @@ static const char details[] =
 	"and clears as before; `slabyard status` shows what it still holds. --undo takes it back. A\n"
 	"unit hears of it within a heartbeat; of a suspect one it shows when it is heard of again.\n";
 
-static int drain(const struct sy_cli *cli, const char *address, uint32_t unit_id, bool undo)
+static int drain(const struct sy_cli *cli, const char *address, const char *keys,
+                 uint32_t unit_id, bool undo)
 {
 	const sy_directory_options options = {
-		.run_dir = address == NULL ? cli->run_dir : NULL, .address = address};
+		.run_dir = address == NULL ? cli->run_dir : NULL, .address = address,
+		.keys = keys};
 	sy_directory *directory = NULL;
 	sy_error err = {0};
 	if (sy_directory_open(&options, &directory, &err) != SY_OK)
@@ -36,11 +38,12 @@ static int drain(const struct sy_cli *cli, const char *address, uint32_t unit_id
 
 int sy_command_drain(struct sy_cli *cli, int argc, char **argv)
 {
-	const char *address = NULL;
+	const char *address = NULL, *keys = NULL;
 	bool undo = false;
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
 		SY_CLI_DIRECTORY_OPTION(&address),
+		SY_CLI_KEYS_OPTION(&keys),
 		{.name = "undo", .kind = SY_OPTION_FLAG, .target = &undo,
 		 .help = "let it take rows again"},
 	};
@@ -65,5 +68,5 @@ int sy_command_drain(struct sy_cli *cli, int argc, char **argv)
 	const char *text = arguments.list[0];
 	if (sy_parse_u64(text, strlen(text), &unit_id, &err) != SY_OK || unit_id > UINT32_MAX)
 		return sy_cli_misused(cli, "\"%.40s\" is no unit's number", text);
-	return drain(cli, address, (uint32_t)unit_id, undo);
+	return drain(cli, address, keys, (uint32_t)unit_id, undo);
 }

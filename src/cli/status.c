@@ -19,15 +19,15 @@ static const char details[] =
 	"\n"
 	"--json prints one object: run_dir (or directory), unit_count, and units: a list of objects\n"
 	"with unit_id, state (active, draining, suspect, dead, none), answered, incarnation, pid,\n"
-	"capacity_bytes,\n"
-	"bytes (by state: free, allocated, committing, published, demoting, released, retired,\n"
-	"quarantined, loading, staging, rounding; they sum to capacity_bytes), rows, entries,\n"
-	"sessions, pins and further counts; those of a disk tier begin with ssd_. A unit that did\n"
-	"not answer has null for bytes and a message.\n";
+	"capacity_bytes, bytes (by state: free, allocated, committing, published, demoting,\n"
+	"released, retired, quarantined, loading, staging, rounding; they sum to capacity_bytes),\n"
+	"rows, entries, sessions, pins and further counts; those of a disk tier begin with ssd_. A\n"
+	"unit that did not answer has null for bytes and a message.\n";
 
 struct cluster {
 	const struct sy_cli *cli;
 	const char *address; /* of the directory; NULL: the one in the run directory */
+	const char *keys;
 };
 
 static json_t *report_json(const sy_unit_report *report)
@@ -157,7 +157,7 @@ static int status_show(const struct cluster *cluster, bool json)
 	const struct sy_cli *cli = cluster->cli;
 	const sy_client_options options = {
 		.run_dir = cluster->address == NULL ? cli->run_dir : NULL,
-		.directory = cluster->address, .timeout_ns = ANSWER_NS};
+		.directory = cluster->address, .keys = cluster->keys, .timeout_ns = ANSWER_NS};
 	sy_client *client = NULL;
 	sy_error err = {0};
 	if (sy_client_open(&options, &client, &err) != SY_OK)
@@ -184,6 +184,7 @@ int sy_command_status(struct sy_cli *cli, int argc, char **argv)
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
 		SY_CLI_DIRECTORY_OPTION(&cluster.address),
+		SY_CLI_KEYS_OPTION(&cluster.keys),
 		{.name = "json", .kind = SY_OPTION_FLAG, .target = &json, .help = "print JSON"},
 	};
 	const struct sy_usage usage = {

@@ -19,9 +19,10 @@ static const char details[] =
 	"is removed, and it comes back empty.\n";
 
 /* How many units the cluster of this directory has. */
-static sy_status units_count(const char *address, uint64_t *ret_count, sy_error *err)
+static sy_status units_count(const char *address, const char *keys, uint64_t *ret_count,
+                             sy_error *err)
 {
-	const sy_directory_options options = {.address = address};
+	const sy_directory_options options = {.address = address, .keys = keys};
 	sy_unit_entry *units = calloc(SY_DIRECTORY_UNITS_MAX, sizeof *units);
 	sy_directory *directory = NULL;
 	size_t listed = 0;
@@ -74,7 +75,7 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 	sy_error err = {0};
 	if (unit_count == 0 && directory == NULL)
 		unit_count = 1;
-	if (unit_count == 0 && units_count(directory, &unit_count, &err) != SY_OK)
+	if (unit_count == 0 && units_count(directory, unit.keys, &unit_count, &err) != SY_OK)
 		return sy_cli_fail(cli, "%s", err.message);
 	prctl(PR_SET_NAME, "slabyard-unit");
 	struct sy_unit_config config;

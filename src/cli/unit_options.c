@@ -38,6 +38,7 @@ void sy_unit_options_config(const struct sy_unit_options *options, uint32_t unit
 	config->heartbeat_ns = options->heartbeat_ns;
 	config->session_expire_ns = options->session_expire_ns;
 	config->listen = options->listen;
+	config->keys = options->keys;
 	config->insecure = options->insecure;
 	config->ssd_dir = options->ssd_dir;
 	config->ssd_bytes = options->ssd_bytes;
@@ -77,6 +78,10 @@ void sy_unit_options_words(const struct sy_unit_options *options, struct sy_unit
 	}
 	if (options->ssd_bytes != 0)
 		number_add(ret_words, "--ssd-bytes", options->ssd_bytes, "");
+	if (options->keys != NULL) {
+		word_add(ret_words, "--keys");
+		word_add(ret_words, options->keys);
+	}
 	if (options->insecure)
 		word_add(ret_words, "--insecure");
 	if (options->zmq_only)

@@ -12,6 +12,7 @@ struct sy_unit_options {
 	uint64_t read_pin_ns, heartbeat_ns, session_expire_ns;
 	uint64_t ssd_bytes; /* 0: no disk tier */
 	const char *ssd_dir, *listen;
+	const char *keys; /* NULL: none */
 	bool insecure, zmq_only;
 };
 
@@ -63,6 +64,10 @@ struct sy_unit_options {
 	{ \
 		.name = "listen", .value = "ADDRESS", .kind = SY_OPTION_TEXT, .target = &(unit)->listen, \
 		.help = "where units listen besides the run directory; default: tcp://127.0.0.1:*" \
+	}, \
+	{ \
+		.name = "keys", .value = "DIR", .kind = SY_OPTION_TEXT, .target = &(unit)->keys, \
+		.help = "hear over --listen only who has the keys in DIR, which `keygen` makes" \
 	}, \
 	{ \
 		.name = "insecure", .kind = SY_OPTION_FLAG, .target = &(unit)->insecure, \

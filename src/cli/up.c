@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,13 @@ int sy_command_up(struct sy_cli *cli, int argc, char **argv)
 		return sy_cli_misused(cli, "how much memory a unit shall have? give --slab-bytes SIZE");
 	struct sy_unit_config config;
 	sy_error err;
+	char keys[PATH_MAX]; /* units start in another folder */
+	if (up.unit.keys != NULL) {
+		if (realpath(up.unit.keys, keys) == NULL)
+			return sy_cli_fail(cli, "cannot open the keys in %s: %s", up.unit.keys,
+			                   strerror(errno));
+		up.unit.keys = keys;
+	}
 	sy_unit_options_config(&up.unit, 0, (uint32_t)up.unit_count, cli->run_dir, &config);
 	if (sy_unit_config_check(&config, &err) != SY_OK)
 		return sy_cli_fail(cli, "%s", err.message);

@@ -64,7 +64,8 @@ sy_status sy_client_open(const sy_client_options *options, sy_client **ret_clien
 	struct sy_open open = {
 		.run_dir = options->run_dir, .directory = options->directory,
 		.name_space = options->name_space,
-		.hub = {.timeout_ns = options->timeout_ns,
+		.hub = {.keys = options->keys,
+		        .timeout_ns = options->timeout_ns,
 		        .control_timeout_ns = options->control_timeout_ns,
 		        .control = options->control,
 		        .interrupted = options->interrupted,

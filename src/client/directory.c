@@ -29,8 +29,10 @@ sy_status sy_directory_open(const sy_directory_options *options, sy_directory **
 		sy_open_address(options->run_dir, options->address, directory->address, err);
 	if (status == SY_OK)
 		status = sy_dir_client_open(directory->address, &directory->client, err);
+	if (status == SY_OK)
+		status = sy_dir_client_use_keys(directory->client, options->keys, err);
 	if (status != SY_OK) {
-		free(directory);
+		sy_directory_close(directory);
 		return status;
 	}
 	sy_dir_client_set_interrupt(directory->client, options->interrupted,

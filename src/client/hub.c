@@ -149,6 +149,8 @@ sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hu
 	if (status == SY_OK)
 		status = sy_dir_client_open(config->directory, &hub->directory, err);
 	if (status == SY_OK)
+		status = sy_dir_client_use_keys(hub->directory, config->keys, err);
+	if (status == SY_OK)
 		sy_dir_client_set_interrupt(hub->directory, config->interrupted,
 		                            config->interrupted_context);
 	if (status == SY_OK)

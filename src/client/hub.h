@@ -31,6 +31,7 @@ struct sy_link;
 
 struct sy_hub_config {
 	const char *directory; /* address */
+	const char *keys;      /* of the client, for tcp; NULL: none. For the length of the open */
 	const char *name_space;
 	uint64_t timeout_ns, control_timeout_ns;
 	sy_control control;

@@ -21,6 +21,7 @@ struct daemon {
 	struct sy_run_dir dir;
 	struct sy_run_lock lock;
 	struct sy_dir_server *server;
+	struct sy_control_keys keys;
 	struct sy_unit_info *told; /* each slot as it was told of last */
 	int signal_fd;
 };
@@ -52,7 +53,8 @@ static sy_status server_open(struct daemon *daemon, sy_error *err)
 	const char *const endpoints[] = {ipc, config->listen};
 	sy_error inner;
 	status = sy_dir_server_open(state, config->slot_count, &config->times, endpoints, 2,
-	                            &daemon->server, &inner);
+	                            config->keys != NULL ? &daemon->keys : NULL, &daemon->server,
+	                            &inner);
 	if (status == SY_E_INVALID || status == SY_E_PROTOCOL)
 		return sy_fail(err, status, __func__,
 		               "%s: what %s holds is of another cluster; `slabyard down --run-dir %s` "
@@ -97,7 +99,11 @@ static void run(struct daemon *daemon)
 static sy_status start(struct daemon *daemon, sy_error *err)
 {
 	const struct sy_dir_daemon_config *config = daemon->config;
-	sy_status status = sy_listen_check(config->listen, config->insecure, err);
+	struct sy_control_keys *keys = &daemon->keys;
+	sy_status status =
+		sy_listen_check(config->listen, config->keys != NULL || config->insecure, err);
+	if (status == SY_OK && config->keys != NULL)
+		status = sy_control_keys_server(config->keys, keys, err);
 	const char *fault = sy_dir_times_lease(&config->times) ? sy_dir_times_fault(&config->times)
 	                                                       : "the times of leases must be over 0";
 	if (status == SY_OK && fault != NULL)

@@ -9,6 +9,7 @@ struct sy_dir_daemon_config {
 	uint32_t slot_count;   /* N */
 	struct sy_dir_times times;
 	const char *listen;    /* besides ipc in the run directory */
+	const char *keys;      /* the directory of keys that tcp asks for; NULL: none */
 	bool insecure;         /* listen may leave this host although nothing checks who connects */
 	/* Called once it answers, with the absolute run directory and the address as bound. False:
 	 * nobody wants it any more. */

@@ -63,7 +63,8 @@ static sy_status registry_load(struct sy_dir_server *server, uint32_t slot_count
 
 static sy_status server_fill(struct sy_dir_server *server, uint32_t slot_count,
                              const struct sy_dir_times *times, const char *const *endpoints,
-                             size_t endpoint_count, sy_error *err)
+                             size_t endpoint_count, const struct sy_control_keys *keys,
+                             sy_error *err)
 {
 	sy_status status = registry_load(server, slot_count, times, err);
 	if (status != SY_OK)
@@ -74,13 +75,13 @@ static sy_status server_fill(struct sy_dir_server *server, uint32_t slot_count,
 	server->changes = 1; /* the raised epoch of a restart is a change, too */
 	if (!state_store(server, err))
 		return SY_E_SYS;
-	return sy_control_server_open(endpoints, endpoint_count, &server->control, err);
+	return sy_control_server_open(endpoints, endpoint_count, keys, &server->control, err);
 }
 
 sy_status sy_dir_server_open(const char *state_path, uint32_t slot_count,
                              const struct sy_dir_times *times, const char *const *endpoints,
-                             size_t endpoint_count, struct sy_dir_server **ret_server,
-                             sy_error *err)
+                             size_t endpoint_count, const struct sy_control_keys *keys,
+                             struct sy_dir_server **ret_server, sy_error *err)
 {
 	static const struct sy_dir_times no_leases;
 	const struct sy_dir_times *wanted = times != NULL ? times : &no_leases;
@@ -97,7 +98,8 @@ sy_status sy_dir_server_open(const char *state_path, uint32_t slot_count,
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	}
 	server->state_path = path;
-	sy_status status = server_fill(server, slot_count, wanted, endpoints, endpoint_count, err);
+	sy_status status =
+		server_fill(server, slot_count, wanted, endpoints, endpoint_count, keys, err);
 	if (status != SY_OK) {
 		sy_dir_server_close(server);
 		return status;

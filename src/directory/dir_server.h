@@ -3,20 +3,21 @@
 #ifndef SY_DIR_SERVER_H
 #define SY_DIR_SERVER_H
 
+#include "control_keys.h"
 #include "registry.h"
 
 struct sy_dir_server;
 
 /* Binds the endpoints (ipc://path, tcp://127.0.0.1:PORT), goes on from the state at state_path,
  * or begins a new one of slot_count slots, and writes it before anything is answered. times: how
- * long units may be silent; NULL: they hold no leases, and their exits are reported below. Owned
- * by the caller. SY_E_INVALID: the stored cluster has another number of slots or other times, or
- * the times do not rise; SY_E_PROTOCOL: the stored state is damaged; SY_E_SYS: an endpoint is
- * occupied, the disk, memory. */
+ * long units may be silent; NULL: they hold no leases, and their exits are reported below. keys:
+ * as sy_control_server_open has them. Owned by the caller. SY_E_INVALID: the stored cluster has
+ * another number of slots or other times, or the times do not rise; SY_E_PROTOCOL: the stored
+ * state is damaged; SY_E_SYS: an endpoint is occupied, the disk, memory. */
 sy_status sy_dir_server_open(const char *state_path, uint32_t slot_count,
                              const struct sy_dir_times *times, const char *const *endpoints,
-                             size_t endpoint_count, struct sy_dir_server **ret_server,
-                             sy_error *err);
+                             size_t endpoint_count, const struct sy_control_keys *keys,
+                             struct sy_dir_server **ret_server, sy_error *err);
 /* The address of an endpoint as bound, with its port; borrowed. */
 const char *sy_dir_server_endpoint(const struct sy_dir_server *server, size_t index);
 /* Leaves the state's file. NULL is a no-op. */

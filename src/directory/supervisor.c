@@ -98,7 +98,7 @@ static sy_status directory_open(struct supervisor *supervisor)
 	sy_format(supervisor->endpoint, sizeof supervisor->endpoint, "ipc://%s", socket);
 	const char *const endpoints[] = {supervisor->endpoint};
 	sy_error inner;
-	status = sy_dir_server_open(state, config->unit_count, NULL, endpoints, 1,
+	status = sy_dir_server_open(state, config->unit_count, NULL, endpoints, 1, NULL,
 	                            &supervisor->directory, &inner);
 	if (status == SY_E_INVALID || status == SY_E_PROTOCOL)
 		return sy_fail(supervisor->err, status, __func__,

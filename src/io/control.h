@@ -8,11 +8,15 @@
 
 #include <slabyard/status.h>
 
+#include "control_keys.h"
+
 struct sy_control_server;
 
-/* Binds all `endpoints` (ipc://path, tcp://127.0.0.1:0 or :*, tcp://[::1]:0). An occupied port
- * or path is SY_E_SYS at once. Owned by the caller. */
+/* Binds all `endpoints` (ipc://path, tcp://127.0.0.1:0 or :*, tcp://[::1]:0). With `keys` (a
+ * server's; NULL: none) only who has the client's is heard over tcp; over ipc the path's directory
+ * decides who comes in. An occupied port or path is SY_E_SYS at once. Owned by the caller. */
 sy_status sy_control_server_open(const char *const *endpoints, size_t endpoint_count,
+                                 const struct sy_control_keys *keys,
                                  struct sy_control_server **ret_server, sy_error *err);
 void sy_control_server_close(struct sy_control_server *server);
 /* The endpoint as bound, with its port; borrowed. */
@@ -35,6 +39,9 @@ uint64_t sy_control_server_dropped(const struct sy_control_server *server);
 struct sy_control_context; /* of a process's DEALERs: ZeroMQ's own thread behind it */
 sy_status sy_control_context_open(struct sy_control_context **ret_context, sy_error *err);
 void sy_control_context_close(struct sy_control_context *context);
+/* Clients that are opened over tcp from now on show these (a client's). Copied. */
+void sy_control_context_set_keys(struct sy_control_context *context,
+                                 const struct sy_control_keys *keys);
 
 struct sy_control_client;
 sy_status sy_control_client_open(struct sy_control_context *context, const char *endpoint,

@@ -12,6 +12,7 @@ enum { RECONNECT_MS = 50, RECONNECT_MAX_MS = 2000 };
 
 struct sy_control_context {
 	void *zmq;
+	struct sy_control_keys keys; /* "": none */
 };
 
 struct sy_control_client {
@@ -43,6 +44,24 @@ void sy_control_context_close(struct sy_control_context *context)
 	free(context);
 }
 
+void sy_control_context_set_keys(struct sy_control_context *context,
+                                 const struct sy_control_keys *keys)
+{
+	context->keys = *keys;
+}
+
+static bool keys_show(void *socket, const struct sy_control_keys *keys, const char *endpoint)
+{
+	if (keys->client_secret[0] == '\0' || strncmp(endpoint, "tcp://", 6) != 0)
+		return true;
+	return zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, keys->server_public,
+	                      SY_CONTROL_KEY_BYTES) == 0 &&
+	       zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->client_public,
+	                      SY_CONTROL_KEY_BYTES) == 0 &&
+	       zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->client_secret,
+	                      SY_CONTROL_KEY_BYTES) == 0;
+}
+
 sy_status sy_control_client_open(struct sy_control_context *context, const char *endpoint,
                                  struct sy_control_client **ret_client, sy_error *err)
 {
@@ -52,6 +71,7 @@ sy_status sy_control_client_open(struct sy_control_context *context, const char 
 	client->socket = zmq_socket(context->zmq, ZMQ_DEALER);
 	if (client->socket == NULL || !sy_control_setup(client->socket) ||
 	    !sy_control_set_family(client->socket, endpoint) ||
+	    !keys_show(client->socket, &context->keys, endpoint) ||
 	    !sy_control_set(client->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
 	    !sy_control_set(client->socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS) ||
 	    zmq_connect(client->socket, endpoint) != 0) {

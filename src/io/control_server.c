@@ -4,10 +4,13 @@
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "control_parts.h"
+#include "control_zap.h"
 #include "fail.h"
 #include "units.h"
 
@@ -20,8 +23,14 @@ enum {
 	BAD_MAX = 64, /* messages thrown away before the caller gets its turn */
 };
 
+/* Which of a server's sockets: a socket either checks keys or does not, on all its endpoints. */
+enum { SOCKET_OPEN = 0, SOCKET_KEYED = 1, SOCKETS = 2, ROUTE_SOCKET_SHIFT = 40 };
+
 struct sy_control_server {
-	void *context, *socket;
+	void *context, *sockets[SOCKETS]; /* KEYED: NULL without keys */
+	struct sy_control_zap *zap;
+	int epoll_fd;     /* of both; -1: there is one */
+	uint32_t turn;    /* the socket that is looked at first */
 	char endpoints[ENDPOINTS_MAX][ENDPOINT_BYTES];
 	size_t endpoint_count;
 	zmq_msg_t message; /* the one lent to the caller */
@@ -79,18 +88,17 @@ static bool resolve(const char *endpoint, size_t i, char out[ENDPOINT_BYTES])
 	                          wide ? "]" : "", port) < ENDPOINT_BYTES;
 }
 
-static bool bind_address(struct sy_control_server *server, const char *endpoint)
+static bool bind_address(void *socket, const char *endpoint)
 {
-	return sy_control_set_family(server->socket, endpoint) &&
-	       zmq_bind(server->socket, endpoint) == 0;
+	return sy_control_set_family(socket, endpoint) && zmq_bind(socket, endpoint) == 0;
 }
 
 /* A name may have several addresses, and this host not all of them: the first that is ours. */
-static bool bind_name(struct sy_control_server *server, const char *endpoint)
+static bool bind_name(void *socket, const char *endpoint)
 {
 	char address[ENDPOINT_BYTES];
 	for (size_t i = 0; i < ADDRESSES_MAX && resolve(endpoint, i, address); i++) {
-		if (bind_address(server, address))
+		if (bind_address(socket, address))
 			return true;
 	}
 	return false;
@@ -98,23 +106,73 @@ static bool bind_name(struct sy_control_server *server, const char *endpoint)
 
 static sy_status bind_one(struct sy_control_server *server, const char *endpoint, sy_error *err)
 {
+	bool is_keyed = server->sockets[SOCKET_KEYED] != NULL && strncmp(endpoint, "tcp://", 6) == 0;
+	void *socket = server->sockets[is_keyed ? SOCKET_KEYED : SOCKET_OPEN];
 	char *bound = server->endpoints[server->endpoint_count];
 	size_t bytes = ENDPOINT_BYTES;
 	if (!port_exists(endpoint))
 		return sy_fail(err, SY_E_SYS, "sy_control_server_open",
 		               "%s names no port: give 0 to 65535, or * for any that is free", endpoint);
-	if (!bind_address(server, endpoint)) {
+	if (!bind_address(socket, endpoint)) {
 		int error = zmq_errno();
-		if (!bind_name(server, endpoint))
+		if (!bind_name(socket, endpoint))
 			return fail_bind(endpoint, error, err);
 	}
-	if (zmq_getsockopt(server->socket, ZMQ_LAST_ENDPOINT, bound, &bytes) != 0)
+	if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, bound, &bytes) != 0)
 		return fail_bind(endpoint, zmq_errno(), err);
 	server->endpoint_count++;
 	return SY_OK;
 }
 
+static void *socket_make(struct sy_control_server *server)
+{
+	void *socket = zmq_socket(server->context, ZMQ_ROUTER);
+	/* Without MANDATORY a reply to a client that does not read would wait in its queue for
+	 * ever, and one to a client that is gone would be lost without a word. */
+	if (socket == NULL ||
+	    (sy_control_setup(socket) && sy_control_set(socket, ZMQ_ROUTER_MANDATORY, 1)))
+		return socket;
+	int why = zmq_errno();
+	zmq_close(socket);
+	errno = why;
+	return NULL;
+}
+
+/* Both sockets wake one descriptor. ZeroMQ's stay readable until they were looked at. */
+static bool epoll_make(struct sy_control_server *server)
+{
+	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	for (uint32_t i = 0; i < SOCKETS && server->epoll_fd >= 0; i++) {
+		struct epoll_event event = {.events = EPOLLIN};
+		int fd = sy_control_fd(server->sockets[i]);
+		if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+			return false;
+	}
+	return server->epoll_fd >= 0;
+}
+
+static sy_status keyed_open(struct sy_control_server *server, const struct sy_control_keys *keys,
+                            sy_error *err)
+{
+	static const char domain[] = "slabyard";
+	sy_status status = sy_control_zap_start(server->context, keys->client_public, &server->zap,
+	                                        err);
+	if (status != SY_OK)
+		return status;
+	void *socket = socket_make(server);
+	server->sockets[SOCKET_KEYED] = socket;
+	if (socket == NULL || !sy_control_set(socket, ZMQ_CURVE_SERVER, 1) ||
+	    zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->server_secret, SY_CONTROL_KEY_BYTES) !=
+	            0 ||
+	    zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, sizeof domain - 1) != 0 ||
+	    !epoll_make(server))
+		return sy_fail(err, SY_E_SYS, "sy_control_server_open",
+		               "cannot open a control socket with keys: %s", zmq_strerror(zmq_errno()));
+	return SY_OK;
+}
+
 sy_status sy_control_server_open(const char *const *endpoints, size_t endpoint_count,
+                                 const struct sy_control_keys *keys,
                                  struct sy_control_server **ret_server, sy_error *err)
 {
 	if (endpoint_count == 0 || endpoint_count > ENDPOINTS_MAX)
@@ -122,24 +180,21 @@ sy_status sy_control_server_open(const char *const *endpoints, size_t endpoint_c
 	struct sy_control_server *server = calloc(1, sizeof *server);
 	if (server == NULL)
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	server->epoll_fd = -1;
 	server->context = sy_control_start();
 	if (server->context != NULL)
-		server->socket = zmq_socket(server->context, ZMQ_ROUTER);
-	/* Without MANDATORY a reply to a client that does not read would wait in its queue for
-	 * ever, and one to a client that is gone would be lost without a word. */
-	if (server->socket == NULL || !sy_control_setup(server->socket) ||
-	    !sy_control_set(server->socket, ZMQ_ROUTER_MANDATORY, 1)) {
-		int error = zmq_errno();
+		server->sockets[SOCKET_OPEN] = socket_make(server);
+	sy_status status = SY_OK;
+	if (server->sockets[SOCKET_OPEN] == NULL)
+		status = sy_fail(err, SY_E_SYS, __func__, "cannot open a control socket: %s",
+		                 zmq_strerror(zmq_errno()));
+	else if (keys != NULL)
+		status = keyed_open(server, keys, err);
+	for (size_t i = 0; i < endpoint_count && status == SY_OK; i++)
+		status = bind_one(server, endpoints[i], err);
+	if (status != SY_OK) {
 		sy_control_server_close(server);
-		return sy_fail(err, SY_E_SYS, __func__, "cannot open a control socket: %s",
-		               zmq_strerror(error));
-	}
-	for (size_t i = 0; i < endpoint_count; i++) {
-		sy_status status = bind_one(server, endpoints[i], err);
-		if (status != SY_OK) {
-			sy_control_server_close(server);
-			return status;
-		}
+		return status;
 	}
 	*ret_server = server;
 	return SY_OK;
@@ -151,8 +206,15 @@ void sy_control_server_close(struct sy_control_server *server)
 		return;
 	if (server->lent)
 		zmq_msg_close(&server->message);
-	if (server->socket != NULL)
-		zmq_close(server->socket);
+	if (server->epoll_fd >= 0)
+		close(server->epoll_fd);
+	for (uint32_t i = 0; i < SOCKETS; i++) {
+		if (server->sockets[i] != NULL)
+			zmq_close(server->sockets[i]);
+	}
+	if (server->zap != NULL)
+		zmq_ctx_shutdown(server->context);
+	sy_control_zap_join(server->zap);
 	if (server->context != NULL)
 		zmq_ctx_term(server->context);
 	free(server);
@@ -165,17 +227,17 @@ const char *sy_control_server_endpoint(const struct sy_control_server *server, s
 
 int sy_control_server_fd(const struct sy_control_server *server)
 {
-	return sy_control_fd(server->socket);
+	return server->epoll_fd >= 0 ? server->epoll_fd : sy_control_fd(server->sockets[SOCKET_OPEN]);
 }
 
-/* Big-endian in the id's last four bytes; one more, so that no route is 0. */
-static bool parse_route(zmq_msg_t *frame, uint64_t *ret_route)
+/* Big-endian in the id's last four bytes; one more, so that no route is 0. Above it the socket. */
+static bool parse_route(zmq_msg_t *frame, uint32_t socket, uint64_t *ret_route)
 {
 	const uint8_t *id = zmq_msg_data(frame);
 	if (zmq_msg_size(frame) != ROUTE_BYTES || id[0] != 0)
 		return false;
 	uint32_t number = (uint32_t)id[1] << 24 | (uint32_t)id[2] << 16 | (uint32_t)id[3] << 8 | id[4];
-	*ret_route = (uint64_t)number + 1;
+	*ret_route = ((uint64_t)socket << ROUTE_SOCKET_SHIFT) + number + 1;
 	return true;
 }
 
@@ -190,26 +252,45 @@ static bool skip_parts(void *socket, zmq_msg_t *frame)
 }
 
 /* Reads one message, good or bad. False: none is there. */
-static bool receive_one(struct sy_control_server *server, uint64_t *ret_route, bool *ret_good)
+static bool receive_one(struct sy_control_server *server, uint32_t which, uint64_t *ret_route,
+                        bool *ret_good)
 {
+	void *socket = server->sockets[which];
 	zmq_msg_t id;
+	if (socket == NULL)
+		return false;
 	zmq_msg_init(&id);
-	bool got = sy_control_take(server->socket, &id);
-	if (got && parse_route(&id, ret_route) && zmq_msg_more(&id))
-		*ret_good = sy_control_take(server->socket, &server->message) &&
-		            skip_parts(server->socket, &server->message);
+	bool got = sy_control_take(socket, &id);
+	if (got && parse_route(&id, which, ret_route) && zmq_msg_more(&id))
+		*ret_good = sy_control_take(socket, &server->message) &&
+		            skip_parts(socket, &server->message);
 	else if (got)
-		(void)skip_parts(server->socket, &id);
+		(void)skip_parts(socket, &id);
 	zmq_msg_close(&id);
 	return got;
 }
 
+/* By turns, so that neither socket holds up the other. */
+static bool receive_any(struct sy_control_server *server, uint64_t *ret_route, bool *ret_good)
+{
+	uint32_t first = server->turn;
+	server->turn = (first + 1) % SOCKETS;
+	return receive_one(server, first, ret_route, ret_good) ||
+	       receive_one(server, server->turn, ret_route, ret_good);
+}
+
 bool sy_control_server_ready(struct sy_control_server *server)
 {
-	int events = 0;
-	size_t bytes = sizeof events;
-	return zmq_getsockopt(server->socket, ZMQ_EVENTS, &events, &bytes) != 0 ||
-	       (events & ZMQ_POLLIN) != 0;
+	bool ready = false;
+	for (uint32_t i = 0; i < SOCKETS; i++) {
+		int events = 0;
+		size_t bytes = sizeof events;
+		void *socket = server->sockets[i];
+		ready = ready || (socket != NULL &&
+		                  (zmq_getsockopt(socket, ZMQ_EVENTS, &events, &bytes) != 0 ||
+		                   (events & ZMQ_POLLIN) != 0));
+	}
+	return ready;
 }
 
 bool sy_control_server_receive(struct sy_control_server *server, uint64_t *ret_route,
@@ -222,7 +303,7 @@ bool sy_control_server_receive(struct sy_control_server *server, uint64_t *ret_r
 	for (uint32_t attempt = 0; attempt < BAD_MAX; attempt++) {
 		uint64_t route = 0;
 		bool good = false;
-		if (!receive_one(server, &route, &good))
+		if (!receive_any(server, &route, &good))
 			return false;
 		if (good) {
 			*ret_route = route;
@@ -238,17 +319,18 @@ bool sy_control_server_receive(struct sy_control_server *server, uint64_t *ret_r
 void sy_control_server_send(struct sy_control_server *server, uint64_t route, const void *message,
                             size_t bytes)
 {
+	void *socket = server->sockets[route >> ROUTE_SOCKET_SHIFT & 1];
 	uint32_t number = (uint32_t)(route - 1);
 	const uint8_t id[ROUTE_BYTES] = {0, (uint8_t)(number >> 24), (uint8_t)(number >> 16),
 	                                 (uint8_t)(number >> 8), (uint8_t)number};
 	/* The first frame is refused (EHOSTUNREACH, EAGAIN) where the message cannot go. Once it is
 	 * taken, the next one belongs to it whatever it is: an empty one ends a message whose
 	 * memory could not be had, and its receiver cannot read it. */
-	if (!sy_control_give(server->socket, id, sizeof id, true)) {
+	if (!sy_control_give(socket, id, sizeof id, true)) {
 		server->dropped_count++;
-	} else if (!sy_control_give(server->socket, message, bytes, false)) {
+	} else if (!sy_control_give(socket, message, bytes, false)) {
 		server->dropped_count++;
-		(void)sy_control_give(server->socket, NULL, 0, false);
+		(void)sy_control_give(socket, NULL, 0, false);
 	}
 }
 

@@ -64,6 +64,18 @@ void sy_dir_client_set_interrupt(struct sy_dir_client *client, bool (*interrupte
 	client->interrupted_context = context;
 }
 
+sy_status sy_dir_client_use_keys(struct sy_dir_client *client, const char *keys_dir,
+                                 sy_error *err)
+{
+	struct sy_control_keys keys;
+	if (keys_dir == NULL)
+		return SY_OK;
+	sy_status status = sy_control_keys_client(keys_dir, &keys, err);
+	if (status == SY_OK)
+		sy_control_context_set_keys(client->context, &keys);
+	return status;
+}
+
 void sy_dir_client_close(struct sy_dir_client *client)
 {
 	if (client == NULL)

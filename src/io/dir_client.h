@@ -19,6 +19,10 @@ sy_status sy_dir_client_open(const char *address, struct sy_dir_client **ret_cli
  * while a call runs. */
 void sy_dir_client_set_interrupt(struct sy_dir_client *client, bool (*interrupted)(void *context),
                                  void *context);
+/* The client's keys in keys_dir (NULL: none) are shown from now on where the directory's address
+ * is tcp. Not while a call runs. The errors of sy_control_keys_client. */
+sy_status sy_dir_client_use_keys(struct sy_dir_client *client, const char *keys_dir,
+                                 sy_error *err);
 /* No call may be running. NULL is a no-op. */
 void sy_dir_client_close(struct sy_dir_client *client);
 

@@ -9,7 +9,7 @@ static bool starts_with(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-sy_status sy_listen_check(const char *listen, bool insecure, sy_error *err)
+sy_status sy_listen_check(const char *listen, bool checked_or_insecure, sy_error *err)
 {
 	static const char *const nowhere[] = {"tcp://*", "tcp://0.0.0.0:", "tcp://[::]:"};
 	static const char *const here[] = {"ipc://", "tcp://127.", "tcp://[::1]:", "tcp://localhost:"};
@@ -32,9 +32,10 @@ sy_status sy_listen_check(const char *listen, bool insecure, sy_error *err)
 		return sy_fail(err, SY_E_INVALID, __func__,
 		               "cannot listen at %.80s: an IPv6 address stands in brackets, as in "
 		               "tcp://[::1]:*", listen);
-	if (!insecure)
+	if (!checked_or_insecure)
 		return sy_fail(err, SY_E_INVALID, __func__,
 		               "%.80s can be reached from other hosts and nothing checks who connects: "
-		               "listen at tcp://127.0.0.1:*, or say --insecure", listen);
+		               "give --keys DIR (`slabyard keygen DIR` makes them), or say --insecure",
+		               listen);
 	return SY_OK;
 }

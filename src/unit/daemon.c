@@ -146,10 +146,16 @@ static sy_status open_sockets(struct sy_daemon *daemon, sy_error *err)
 	char ipc[SY_RUN_PATH_BYTES + 8];
 	sy_format(ipc, sizeof ipc, "ipc://%s", daemon->run_unit.ipc_path);
 	const char *const endpoints[] = {ipc, daemon->config->listen};
-	sy_status status = sy_local_server_open(daemon->run_unit.sock_path, daemon->config->group,
-	                                        &daemon->local, err);
+	struct sy_control_keys keys;
+	sy_status status = SY_OK;
+	if (daemon->config->keys != NULL)
+		status = sy_control_keys_server(daemon->config->keys, &keys, err);
 	if (status == SY_OK)
-		status = sy_control_server_open(endpoints, 2, &daemon->control, err);
+		status = sy_local_server_open(daemon->run_unit.sock_path, daemon->config->group,
+		                              &daemon->local, err);
+	if (status == SY_OK)
+		status = sy_control_server_open(endpoints, 2, daemon->config->keys != NULL ? &keys : NULL,
+		                                &daemon->control, err);
 	return status;
 }
 
@@ -193,6 +199,8 @@ static sy_status take_slot(struct sy_daemon *daemon, const struct sy_unit_info *
 {
 	struct sy_dir_renewal first = {0};
 	sy_status status = sy_dir_client_open(daemon->config->directory, &daemon->directory, err);
+	if (status == SY_OK)
+		status = sy_dir_client_use_keys(daemon->directory, daemon->config->keys, err);
 	/* Its lock is ours, so it has ended; elsewhere nobody may have seen that. */
 	if (status == SY_OK && daemon->run_unit.former != 0)
 		status = sy_dir_client_exited(daemon->directory, info->unit_id, daemon->run_unit.former,

@@ -99,7 +99,7 @@ sy_status sy_unit_config_check(const struct sy_unit_config *config, sy_error *er
 		               config->unit_id, config->slot_count, SY_UNITS_MAX);
 	sy_status status = check_slab(config, err);
 	if (status == SY_OK)
-		status = sy_listen_check(config->listen, config->insecure, err);
+		status = sy_listen_check(config->listen, config->keys != NULL || config->insecure, err);
 	if (status == SY_OK)
 		status = check_times(config, err);
 	if (status == SY_OK)

@@ -18,6 +18,7 @@ struct sy_unit_config {
 	uint64_t slab_bytes;   /* a multiple of 4,096 */
 	const char *run_dir;
 	const char *listen;    /* besides ipc in the run directory; default tcp://127.0.0.1:* */
+	const char *keys;      /* the directory of keys that tcp asks for; NULL: none */
 	bool insecure;         /* listen may leave this host although nothing checks who connects */
 	bool zmq_only;         /* control messages of same-host clients, too, by ZeroMQ alone */
 	int group;             /* whose members may connect to the local socket; -1: only our user */

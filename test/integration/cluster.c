@@ -98,7 +98,7 @@ static _Noreturn void serve_directory(const struct cluster *cluster, int pipe_fd
 	sy_error err = {0};
 
 	snprintf(state, sizeof state, "%s/directory.state", cluster->run_dir);
-	if (sy_dir_server_open(state, cluster->unit_count, NULL, endpoints, 1, &server, &err) !=
+	if (sy_dir_server_open(state, cluster->unit_count, NULL, endpoints, 1, NULL, &server, &err) !=
 	    SY_OK) {
 		fprintf(stderr, "cluster: %s\n", err.message);
 		_exit(1);

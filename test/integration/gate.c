@@ -289,7 +289,7 @@ static void open_unit(uint32_t unit_id, const char *address)
 
 	sy_format(unit->endpoint, sizeof unit->endpoint, "ipc://%s/gate.%u", gate.cluster->run_dir,
 	          unit_id);
-	must(sy_control_server_open(&bound, 1, &unit->server, &err), &err);
+	must(sy_control_server_open(&bound, 1, NULL, &unit->server, &err), &err);
 	must(sy_control_client_open(gate.context, address, &unit->client, &err), &err);
 }
 
@@ -306,7 +306,8 @@ void gate_open(const struct cluster *cluster, const struct gate_hooks *hooks)
 	gate.stop = false;
 	sy_format(gate.directory, sizeof gate.directory, "ipc://%s/gate.directory", cluster->run_dir);
 	sy_format(state, sizeof state, "%s/gate.state", cluster->run_dir);
-	must(sy_dir_server_open(state, cluster->unit_count, NULL, &directory, 1, &gate.server, &err),
+	must(sy_dir_server_open(state, cluster->unit_count, NULL, &directory, 1, NULL, &gate.server,
+	                        &err),
 	     &err);
 	must(sy_control_context_open(&gate.context, &err), &err);
 	must(sy_dir_client_open(cluster->directory, &real, &err), &err);

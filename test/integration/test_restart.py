@@ -160,7 +160,7 @@ class TestKilledSupervisor(RestartCase):
         self.kill_supervisor()
         for pid in self.pids:
             self.await_end(pid)
-        words = ["unit", "--run-dir", self.run_dir, "--unit-id", "1", "--units", "2"]
+        words = ["unit", "--run-dir", self.run_dir, "--id", "1", "--units", "2"]
         unit = subprocess.Popen([SLABYARD, *words, "--slab-bytes", "4MiB"])
         try:
             lock = os.path.join(self.run_dir, "unit-1.lock")

@@ -17,7 +17,7 @@ FOLDERS = {
     "unit": ["core", "wire", "io", "base"],
     "directory": ["wire", "io", "base"],
     "client": ["io", "wire", "base"],
-    "cli": ["unit", "directory", "base"],
+    "cli": ["unit", "directory", "io", "base"],
 }
 
 # Files that get time, bytes and messages as arguments: no clock, thread, socket, file or stdio.

@@ -1,7 +1,9 @@
 #include "harness.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -24,7 +26,7 @@ static int open_rig(void **state)
 	assert_non_null(mkdtemp(rig->dir));
 	snprintf(rig->ipc, sizeof rig->ipc, "ipc://%s/unit.ipc", rig->dir);
 	const char *const endpoints[] = {rig->ipc, "tcp://127.0.0.1:*"};
-	if (sy_control_server_open(endpoints, 2, &rig->server, &err) != SY_OK)
+	if (sy_control_server_open(endpoints, 2, NULL, &rig->server, &err) != SY_OK)
 		fail_msg("%s", err.message);
 	assert_int_equal(sy_control_context_open(&rig->context, &err), SY_OK);
 	*state = rig;
@@ -125,7 +127,7 @@ static void test_ipv6(void **state)
 	struct sy_control_server *server = NULL;
 	const char *const endpoints[] = {"tcp://[::1]:*"};
 	sy_error err = {0};
-	if (sy_control_server_open(endpoints, 1, &server, &err) != SY_OK) {
+	if (sy_control_server_open(endpoints, 1, NULL, &server, &err) != SY_OK) {
 		print_message("skip: no IPv6 here (%s)\n", err.message);
 		skip();
 	}
@@ -260,18 +262,164 @@ static void test_listen_errors(void **state)
 	const char *const says[] = {"listens there", "notaport", "nonsense", "no such address",
 	                            "/nonexistent", "names no port", "names no port", "names no port"};
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
-		assert_int_equal(sy_control_server_open(&bad[i], 1, &server, &err), SY_E_SYS);
+		assert_int_equal(sy_control_server_open(&bad[i], 1, NULL, &server, &err), SY_E_SYS);
 		if (strstr(err.message, says[i]) == NULL)
 			fail_msg("%s", err.message);
 		assert_null(strchr(err.message, '\n'));
 	}
-	assert_int_equal(sy_control_server_open(NULL, 0, &server, &err), SY_E_INVALID);
+	assert_int_equal(sy_control_server_open(NULL, 0, NULL, &server, &err), SY_E_INVALID);
 	assert_null(server);
 	struct sy_control_client *client = NULL;
 	assert_int_equal(sy_control_client_open(rig->context, "nonsense", &client, &err), SY_E_SYS);
 	assert_null(client);
 	sy_control_server_close(NULL);
 	sy_control_context_close(NULL);
+}
+
+/* A connection of its own over which a question goes; answered only if the server hears it. */
+static struct sy_control_client *ask_with(const struct sy_control_keys *keys, const char *endpoint,
+                                          const char *question,
+                                          struct sy_control_context **ret_context)
+{
+	struct sy_control_client *client = NULL;
+	assert_int_equal(sy_control_context_open(ret_context, NULL), SY_OK);
+	if (keys != NULL)
+		sy_control_context_set_keys(*ret_context, keys);
+	assert_int_equal(sy_control_client_open(*ret_context, endpoint, &client, NULL), SY_OK);
+	assert_true(sy_control_client_send(client, question, strlen(question)));
+	return client;
+}
+
+static void remove_keys(const char *dir)
+{
+	static const char *const names[] = {"server.key", "client.key"};
+	char path[128];
+	for (size_t i = 0; i < COUNT_OF(names); i++) {
+		snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+		unlink(path);
+	}
+	rmdir(dir);
+}
+
+static void make_keys(const char *dir, struct sy_control_keys *ret_server,
+                      struct sy_control_keys *ret_client)
+{
+	sy_error err = {0};
+	if (sy_control_keys_make(dir, &err) != SY_OK ||
+	    sy_control_keys_server(dir, ret_server, &err) != SY_OK ||
+	    sy_control_keys_client(dir, ret_client, &err) != SY_OK)
+		fail_msg("%s", err.message);
+	remove_keys(dir);
+}
+
+enum { STRANGERS = 4, FRIENDS = 8 };
+
+/* Each over a connection of its own, over tcp with keys and over ipc without. */
+static void friends_ask(struct sy_control_server *server, const struct sy_control_keys *keys)
+{
+	struct rig keyed = {.server = server};
+	for (uint32_t i = 0; i < FRIENDS; i++) {
+		const char *endpoint = sy_control_server_endpoint(server, i % 2);
+		struct sy_control_context *context;
+		const void *message;
+		size_t bytes;
+		uint64_t route;
+		struct sy_control_client *client =
+			ask_with(i % 2 == 1 ? keys : NULL, endpoint, "friend", &context);
+		server_take(&keyed, &route, &message, &bytes);
+		assert_int_equal(bytes, 6);
+		assert_memory_equal(message, "friend", 6);
+		assert_false(sy_control_server_ready(server));
+		sy_control_server_send(server, route, "answer", 6);
+		client_take(client, &message, &bytes);
+		assert_memory_equal(message, "answer", 6);
+		sy_control_client_close(client, 0);
+		sy_control_context_close(context);
+	}
+}
+
+/* Strangers ask first: over tcp with no keys, with keys of another cluster, with a pair of their
+ * own though they know the server's public key, and with the server's pair. Nothing of theirs
+ * comes before, between or after what friends ask. */
+static void test_keys(void **state)
+{
+	struct rig *rig = *state;
+	char dir[96], ipc[96];
+	struct sy_control_keys server_keys, friend_keys, other_server, other_keys, own_pair, as_server;
+	struct sy_control_server *server;
+	sy_error err = {0};
+	snprintf(dir, sizeof dir, "%s/keys", rig->dir);
+	make_keys(dir, &server_keys, &friend_keys);
+	make_keys(dir, &other_server, &other_keys);
+	own_pair = other_keys;
+	memcpy(own_pair.server_public, friend_keys.server_public, SY_CONTROL_KEY_BYTES);
+	as_server = friend_keys;
+	memcpy(as_server.client_public, server_keys.server_public, SY_CONTROL_KEY_BYTES);
+	memcpy(as_server.client_secret, server_keys.server_secret, SY_CONTROL_KEY_BYTES);
+	snprintf(ipc, sizeof ipc, "ipc://%s/keyed.ipc", rig->dir);
+	const char *const endpoints[] = {ipc, "tcp://127.0.0.1:*"};
+	if (sy_control_server_open(endpoints, 2, &server_keys, &server, &err) != SY_OK)
+		fail_msg("%s", err.message);
+	const struct sy_control_keys *strange[STRANGERS] = {NULL, &other_keys, &own_pair, &as_server};
+	struct sy_control_client *strangers[STRANGERS];
+	struct sy_control_context *contexts[STRANGERS];
+	for (size_t i = 0; i < STRANGERS; i++)
+		strangers[i] = ask_with(strange[i], sy_control_server_endpoint(server, 1), "strange",
+		                        &contexts[i]);
+	friends_ask(server, &friend_keys);
+	for (size_t i = 0; i < STRANGERS; i++) {
+		const void *message;
+		size_t bytes;
+		assert_false(sy_control_client_receive(strangers[i], &message, &bytes));
+		sy_control_client_close(strangers[i], 0);
+		sy_control_context_close(contexts[i]);
+	}
+	assert_int_equal(sy_control_server_dropped(server), 0);
+	sy_control_server_close(server);
+	unlink(ipc + strlen("ipc://"));
+}
+
+static void file_write(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void test_key_files(void **state)
+{
+	struct rig *rig = *state;
+	char dir[80], server_path[128], client_path[128];
+	struct sy_control_keys keys, again;
+	sy_error err = {0};
+	snprintf(dir, sizeof dir, "%s/keys", rig->dir);
+	snprintf(server_path, sizeof server_path, "%s/server.key", dir);
+	snprintf(client_path, sizeof client_path, "%s/client.key", dir);
+	assert_int_equal(sy_control_keys_server(dir, &keys, &err), SY_E_SYS);
+	assert_non_null(strstr(err.message, "`slabyard keygen DIR` makes keys"));
+	assert_int_equal(sy_control_keys_make(dir, &err), SY_OK);
+	assert_int_equal(sy_control_keys_server(dir, &keys, &err), SY_OK);
+	assert_int_equal(sy_control_keys_make(dir, &err), SY_E_SYS); /* those stay as they are */
+	assert_non_null(strstr(err.message, "File exists"));
+	assert_int_equal(unlink(client_path), 0);
+	assert_int_equal(sy_control_keys_make(dir, &err), SY_E_SYS);
+	assert_int_equal(sy_control_keys_client(dir, &again, &err), SY_E_SYS);
+	assert_int_equal(sy_control_keys_server(dir, &again, &err), SY_OK);
+	assert_memory_equal(&keys, &again, sizeof keys);
+	assert_int_equal(chmod(server_path, 0640), 0);
+	assert_int_equal(sy_control_keys_server(dir, &again, &err), SY_E_AUTH);
+	assert_non_null(strstr(err.message, "chmod 600"));
+	assert_int_equal(chmod(server_path, 0600), 0);
+	static const char *const damaged[] = {
+		"", "server-public", "server-public x\n",
+		"client-public 0123456789012345678901234567890123456789\n"};
+	for (size_t i = 0; i < COUNT_OF(damaged); i++) {
+		file_write(server_path, damaged[i]);
+		assert_int_equal(sy_control_keys_server(dir, &again, &err), SY_E_INVALID);
+		assert_non_null(strstr(err.message, "is damaged"));
+	}
+	remove_keys(dir);
 }
 
 /* What was sent last still arrives after close, within its linger. */
@@ -316,6 +464,8 @@ int main(void)
 		WITH_RIG(test_strange_peers),
 		WITH_RIG(test_listen_errors),
 		WITH_RIG(test_linger),
+		WITH_RIG(test_keys),
+		WITH_RIG(test_key_files),
 		cmocka_unit_test(test_clock),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ static void serve(const struct place *place, int end_fd)
 {
 	const char *const endpoints[] = {place->address};
 	struct sy_dir_server *server;
-	if (sy_dir_server_open(place->state, 3, NULL, endpoints, 1, &server, NULL) != SY_OK)
+	if (sy_dir_server_open(place->state, 3, NULL, endpoints, 1, NULL, &server, NULL) != SY_OK)
 		_exit(1);
 	for (;;) { /* until it is told, or the test is gone */
 		struct pollfd fds[] = {{.fd = sy_dir_server_fd(server), .events = POLLIN},

@@ -53,7 +53,7 @@ static void *serve(void *argument)
 static sy_status server_open(struct place *place, uint32_t slot_count, sy_error *err)
 {
 	const char *const endpoints[] = {place->endpoint};
-	return sy_dir_server_open(place->state, slot_count, place->times, endpoints, 1,
+	return sy_dir_server_open(place->state, slot_count, place->times, endpoints, 1, NULL,
 	                          &place->server, err);
 }
 
@@ -499,7 +499,7 @@ static void test_an_answer_to_another_question_is_none(void **state)
 	pthread_t thread;
 	uint64_t epoch = 0;
 	void *answered = NULL;
-	assert_int_equal(sy_control_server_open(endpoints, 1, &server, NULL), SY_OK);
+	assert_int_equal(sy_control_server_open(endpoints, 1, NULL, &server, NULL), SY_OK);
 	assert_int_equal(pthread_create(&thread, NULL, answer_twice, server), 0);
 	assert_int_equal(sy_dir_client_epoch(place->client, soon(), &epoch, NULL), SY_OK);
 	pthread_join(thread, &answered);
