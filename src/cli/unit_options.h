@@ -86,7 +86,7 @@ void sy_unit_options_config(const struct sy_unit_options *options, uint32_t unit
                             uint32_t unit_count, const char *run_dir,
                             struct sy_unit_config *ret_config);
 
-enum { SY_UNIT_WORDS_MAX = 24, SY_UNIT_WORD_BYTES = 32 };
+enum { SY_UNIT_WORDS_MAX = 32, SY_UNIT_WORD_BYTES = 32 };
 
 /* The options as words of a command line; they point into this struct and into the options. */
 struct sy_unit_words {
