@@ -4,6 +4,7 @@
 #include "guard.h"
 #include "intern.h"
 #include "park.h"
+#include "record.h"
 #include "region.h"
 #include "reserve.h"
 
@@ -44,7 +45,10 @@ bool sy_tier_must_stage(struct sy_core *core, uint64_t nbytes)
 	const uint64_t *bytes = core->tables.bytes;
 	uint64_t freeable = slab_space(core)->free_bytes + bytes[SY_BLOB_PUBLISHED] +
 	                    bytes[SY_BLOB_DEMOTING] + bytes[SY_BLOB_LOADING];
-	return nbytes <= sy_region_largest_hole(core, SY_SPACE_STAGING) &&
+	/* What could not be written would only fail later. */
+	bool writes = core->volatiles.tier.pause_until_ns == 0 &&
+	              sy_record_bytes(nbytes) <= sy_region_largest_hole(core, SY_SPACE_DISK);
+	return writes && nbytes <= sy_region_largest_hole(core, SY_SPACE_STAGING) &&
 	       (nbytes > freeable || !sy_tier_makes_room(core));
 }
 

@@ -1,7 +1,7 @@
 /* The files of a unit's disk tier, and the threads that read and write them.
  *
  *   slabyard-<unit id>.lock                    locked as long as the unit lives
- *   slabyard-<unit id>-<incarnation>-<n>.seg   bytes n * SY_DISK_SEGMENT_BYTES and on of the disk
+ *   slabyard-<unit id>-<incarnation>-<n>.seg   one after the other, the bytes of the disk
  *
  * A segment is made in full when it is first written to, and used again for ever after. Whoever
  * holds the lock removes the segments of earlier incarnations; no other file is touched. Each
@@ -14,7 +14,7 @@
 
 #include "tier_record.h"
 
-enum { SY_DISK_SEGMENT_BYTES = 64 << 20, SY_DISK_JOBS_MAX = 64 };
+enum { SY_DISK_JOBS_MAX = 64 };
 
 struct sy_disk_config {
 	const char *dir;

@@ -11,7 +11,7 @@
 
 #include "fail.h"
 
-enum { NAME_BYTES = 80 };
+enum { NAME_BYTES = 80, SEGMENTS = 256, SEGMENT_MIN_BYTES = 16 << 20 };
 
 static void segment_name(const struct sy_disk_files *files, uint32_t segment,
                          char ret_name[NAME_BYTES])
@@ -79,9 +79,12 @@ sy_status sy_disk_files_open(const struct sy_disk_config *config, struct sy_disk
 	*files = (struct sy_disk_files){
 		.dir_fd = -1, .lock_fd = -1, .unit_id = config->unit_id, .bytes = config->bytes,
 		.incarnation = config->incarnation,
-		.segment_count = (uint32_t)((config->bytes + SY_DISK_SEGMENT_BYTES - 1) /
-		                            SY_DISK_SEGMENT_BYTES),
 	};
+	/* Few enough to keep them all open, and not so large that a small filesystem has no room. */
+	files->segment_bytes = sy_max_u64(SEGMENT_MIN_BYTES,
+	                                  sy_align_up(config->bytes / SEGMENTS, SEGMENT_MIN_BYTES));
+	files->segment_count = (uint32_t)((config->bytes + files->segment_bytes - 1) /
+	                                  files->segment_bytes);
 	pthread_mutex_init(&files->lock, NULL);
 	sy_status status = lock(config, files, err);
 	if (status != SY_OK)
@@ -113,8 +116,8 @@ void sy_disk_files_close(struct sy_disk_files *files)
 
 static uint64_t segment_bytes(const struct sy_disk_files *files, uint32_t segment)
 {
-	uint64_t at = (uint64_t)segment * SY_DISK_SEGMENT_BYTES;
-	return sy_min_u64(files->bytes - at, SY_DISK_SEGMENT_BYTES);
+	uint64_t at = (uint64_t)segment * files->segment_bytes;
+	return sy_min_u64(files->bytes - at, files->segment_bytes);
 }
 
 /* A file with all its room, or -1 and errno. One whose room cannot be had is not left behind. */
@@ -157,8 +160,8 @@ static int segment_fd(struct sy_disk_files *files, uint32_t segment, bool make)
 static int transfer(struct sy_disk_files *files, bool writes, uint64_t at, uint8_t *data,
                     size_t bytes)
 {
-	uint32_t segment = (uint32_t)(at / SY_DISK_SEGMENT_BYTES);
-	off_t offset = (off_t)(at % SY_DISK_SEGMENT_BYTES);
+	uint32_t segment = (uint32_t)(at / files->segment_bytes);
+	off_t offset = (off_t)(at % files->segment_bytes);
 	int fd = segment_fd(files, segment, writes);
 	if (fd < 0)
 		return errno;
@@ -173,7 +176,7 @@ static int each_segment(struct sy_disk_files *files, bool writes, uint64_t at, u
 {
 	int fault = 0;
 	while (bytes > 0 && fault == 0) {
-		size_t left = (size_t)(SY_DISK_SEGMENT_BYTES - at % SY_DISK_SEGMENT_BYTES);
+		size_t left = (size_t)(files->segment_bytes - at % files->segment_bytes);
 		size_t part = bytes < left ? bytes : left;
 		fault = transfer(files, writes, at, data, part);
 		at += part;

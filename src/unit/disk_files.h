@@ -9,7 +9,7 @@
 struct sy_disk_files {
 	int dir_fd, lock_fd;
 	uint32_t unit_id, segment_count;
-	uint64_t bytes, incarnation;
+	uint64_t bytes, segment_bytes, incarnation;
 	int *segments; /* descriptors; -1: not made yet */
 	pthread_mutex_t lock; /* of segments */
 	bool cached;   /* files cannot be opened past the cache here */

@@ -1,0 +1,196 @@
+/* A real trace of a serving system against a unit with a disk tier: what a request asks for is
+ * got, what is not there is put, and every byte that comes back is looked at. */
+#include "harness.h"
+
+#include <slabyard/slabyard.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bytes.h"
+#include "cluster.h"
+
+enum { BLOCK_BYTES = 64 << 10, IDS_MAX = 4096, BLOCKS_MAX = 1 << 20, SKIPPED = 77 };
+
+static const char *data_dir = "../shared/data";
+static uint32_t request_count = 1000;
+
+struct counts {
+	uint64_t asked, found, put;
+	double get_s, put_s;
+};
+
+static uint64_t ids[IDS_MAX];
+static uint8_t seen[BLOCKS_MAX];
+
+static void make_block(uint64_t id, uint8_t *block)
+{
+	for (size_t i = 0; i < BLOCK_BYTES; i += 8)
+		sy_store_u64(block + i, sy_mix64((id << 20) + i));
+}
+
+static FILE *open_trace(void)
+{
+	char path[1024];
+	snprintf(path, sizeof path, "%s/mooncake-trace/conversation_trace.jsonl", data_dir);
+	return fopen(path, "r");
+}
+
+/* The distinct blocks of the next request; false: there is none. */
+static bool next_request(FILE *trace, size_t *ret_count)
+{
+	static char line[1 << 18];
+	size_t count = 0;
+	if (fgets(line, sizeof line, trace) == NULL)
+		return false;
+	char *at = strstr(line, "\"hash_ids\": [");
+	assert_non_null(at);
+	at += strlen("\"hash_ids\": [");
+	while (*at != ']' && count < IDS_MAX) {
+		char *end = at;
+		ids[count] = strtoull(at, &end, 10);
+		assert_true(end != at && ids[count] < BLOCKS_MAX);
+		count++;
+		at = end + strspn(end, ", ");
+	}
+	*ret_count = count;
+	return true;
+}
+
+static uint64_t footprint(void)
+{
+	FILE *trace = open_trace();
+	uint64_t blocks = 0;
+	size_t count = 0;
+	for (uint32_t r = 0; r < request_count && next_request(trace, &count); r++) {
+		for (size_t i = 0; i < count; i++) {
+			blocks += seen[ids[i]] == 0;
+			seen[ids[i]] = 1;
+		}
+	}
+	fclose(trace);
+	memset(seen, 0, sizeof seen);
+	return blocks * BLOCK_BYTES;
+}
+
+static double now_s(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* A few blocks at a time, so that no request needs all of the slab. */
+static void run_part(sy_client *client, const uint64_t *part, size_t count, struct counts *counts)
+{
+	enum { PART = 16 };
+	static uint8_t blocks[PART][BLOCK_BYTES], right[BLOCK_BYTES];
+	sy_key keys[PART], missing[PART];
+	sy_value values[PART], value;
+	sy_result *result = NULL;
+	sy_error err = {0};
+	size_t missing_count = 0;
+	for (size_t i = 0; i < count; i++)
+		keys[i] = (sy_key){part[i], "kv", 2};
+	double start_s = now_s();
+	if (sy_client_get(client, keys, count, SY_GET_COPY, 0, &result, &err) != SY_OK)
+		fail_msg("get: %s", err.message);
+	counts->get_s += now_s() - start_s;
+	for (size_t i = 0; i < count; i++) {
+		bool found = sy_result_value(result, i, &value);
+		assert_int_equal(found, seen[part[i]]);
+		make_block(part[i], found ? right : blocks[missing_count]);
+		if (found) {
+			assert_int_equal(value.nbytes, BLOCK_BYTES);
+			assert_memory_equal(value.data, right, BLOCK_BYTES);
+			counts->found++;
+			continue;
+		}
+		missing[missing_count] = keys[i];
+		values[missing_count] = (sy_value){.data = blocks[missing_count],
+		                                   .nbytes = BLOCK_BYTES, .kind = SY_KIND_BYTES};
+		missing_count++;
+		seen[part[i]] = 1;
+	}
+	sy_result_free(result);
+	counts->asked += count;
+	counts->put += missing_count;
+	start_s = now_s();
+	if (missing_count > 0 &&
+	    sy_client_put(client, missing, values, missing_count, 0, &err) != SY_OK)
+		fail_msg("put: %s", err.message);
+	counts->put_s += now_s() - start_s;
+}
+
+static uint64_t count_of(sy_client *client, const char *name)
+{
+	sy_unit_report report;
+	assert_int_equal(sy_client_reports(client, 0, &report, NULL), SY_OK);
+	for (size_t i = 0; i < report.count_count; i++) {
+		if (strcmp(report.counts[i].name, name) == 0)
+			return report.counts[i].value;
+	}
+	return 0;
+}
+
+static void test_replay(void **state)
+{
+	struct cluster *cluster = *state;
+	sy_client_options options = {.run_dir = cluster->run_dir, .ssd = true,
+	                             .timeout_ns = 100000000000u};
+	struct counts counts = {0};
+	sy_client *client = NULL;
+	sy_error err = {0};
+	size_t count = 0;
+	FILE *trace = open_trace();
+	if (sy_client_open(&options, &client, &err) != SY_OK)
+		fail_msg("%s", err.message);
+	for (uint32_t r = 0; r < request_count && next_request(trace, &count); r++) {
+		for (size_t at = 0; at < count; at += 16)
+			run_part(client, ids + at, count - at < 16 ? count - at : 16, &counts);
+	}
+	fclose(trace);
+	uint64_t loads = count_of(client, "ssd_loads");
+	double from_disk = (double)count_of(client, "ssd_read_bytes");
+	print_message("%lu blocks asked for, %.1f %% there (%lu reads of the disk); got at %.2f GB/s, "
+	              "put at %.2f GB/s; the disk read %.2f GB and wrote %.2f GB\n",
+	              counts.asked, 100.0 * (double)counts.found / (double)counts.asked, loads,
+	              (double)counts.found * BLOCK_BYTES / 1e9 / counts.get_s,
+	              (double)counts.put * BLOCK_BYTES / 1e9 / counts.put_s, from_disk / 1e9,
+	              (double)count_of(client, "ssd_written_bytes") / 1e9);
+	assert_true(loads > 0);
+	assert_int_equal(count_of(client, "ssd_lost_blobs"), 0);
+	sy_client_close(client);
+}
+
+int main(int argc, char **argv)
+{
+	static struct cluster cluster;
+	char ssd_dir[] = "/tmp/slabyard-test-trace-XXXXXX", bytes[32], command[128];
+	cluster_main(argc, argv);
+	if (argc > 1)
+		data_dir = argv[1];
+	if (getenv("SLABYARD_DATA") != NULL)
+		data_dir = getenv("SLABYARD_DATA");
+	if (getenv("TEST_REQUESTS") != NULL)
+		request_count = (uint32_t)strtoul(getenv("TEST_REQUESTS"), NULL, 10);
+	FILE *trace = open_trace();
+	if (trace == NULL) {
+		puts("no shared data");
+		return SKIPPED;
+	}
+	fclose(trace);
+	uint64_t footprint_bytes = footprint();
+	snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)(footprint_bytes * 5 / 4));
+	if (mkdtemp(ssd_dir) == NULL || setenv("TEST_SSD_DIR", ssd_dir, 1) != 0 ||
+	    setenv("TEST_SSD_BYTES", bytes, 1) != 0)
+		return 1;
+	cluster_start(&cluster, 1, footprint_bytes / 10 / 4096 * 4096, false);
+	const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_replay, &cluster)};
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	cluster_stop(&cluster);
+	snprintf(command, sizeof command, "rm -rf %s", ssd_dir);
+	return system(command) != 0 ? 1 : failed;
+}
