@@ -255,6 +255,7 @@ static void test_stopped_units(void **state)
 	run_while(stop_units, false);
 }
 
+/* Kind: one peer's death aborts the survivors. */
 static void test_killed_units(void **state)
 {
 	(void)state;

@@ -127,6 +127,7 @@ static void test_put_and_get(void **state)
 	free(data);
 }
 
+/* Kind: absent against empty. */
 static void test_absent_is_not_empty(void **state)
 {
 	sy_key keys[] = {key_of("1@there"), key_of("1@not"), key_of("7@there"), key_of("1@there")};

@@ -335,6 +335,7 @@ class TestRefusals(ClusterCase):
         self.assertFalse(os.path.exists(self.run_dir))
 
     def test_occupied_port(self):
+        """Kind: retry loop with no end on an occupied port."""
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()

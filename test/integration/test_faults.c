@@ -166,6 +166,7 @@ static void put_and_stay(void)
 	sy_store_put_segments(store, &made.blob, 0, NULL);
 }
 
+/* Kind: writer dies before commit and the row is writable again. */
 static void test_killed_between_alloc_and_commit(void **state)
 {
 	sy_unit_report reports[UNITS];
@@ -314,6 +315,7 @@ static void test_stopped_reader_of_a_resolve(void **state)
 	stopped_reader("read_after_a_stop");
 }
 
+/* Kind: process stalled, everyone else declared dead. */
 static void test_stopped_unit_is_not_lost(void **state)
 {
 	sy_key key = {5, "x", 1};
@@ -338,7 +340,8 @@ static void test_stopped_unit_is_not_lost(void **state)
 	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);
 }
 
-/* A resolve that is held but not read gives its pins back after the lease, on every transport. */
+/* Kind: lookup pins and no read follows.
+ * A resolve that is held but not read gives its pins back after the lease, on every transport. */
 static void test_forgotten_resolve(void **state)
 {
 	static uint8_t bytes[BIG], got[BIG];

@@ -40,6 +40,17 @@ static enum gate_says on_reply(uint32_t unit_id, enum sy_op op, struct sy_reply 
 	return GATE_HOLD;
 }
 
+static bool holding_commits; /* atomic */
+
+static enum gate_says on_request(uint32_t unit_id, const struct sy_request *request,
+                                 uint64_t age_ns)
+{
+	(void)unit_id;
+	(void)age_ns;
+	return request->op == SY_OP_COMMIT && __atomic_load_n(&holding_commits, __ATOMIC_ACQUIRE)
+	           ? GATE_HOLD : GATE_PASS;
+}
+
 static void must(sy_status status, const sy_error *err)
 {
 	if (status != SY_OK)
@@ -54,7 +65,7 @@ static int start(void **state)
 	(void)state;
 	sem_init(&at_gate, 0, 0);
 	cluster_start(&cluster, UNITS, SLAB_BYTES, true);
-	gate_open(&cluster, &(struct gate_hooks){.reply = on_reply});
+	gate_open(&cluster, &(struct gate_hooks){.request = on_request, .reply = on_reply});
 	options.run_dir = cluster.run_dir;
 	must(sy_client_open(&options, &writer, &err), &err);
 	options.run_dir = NULL;
@@ -215,6 +226,48 @@ static void test_slow_readers(void **state)
 	}
 }
 
+static bool count_junk(void *context, const sy_scan_info *info)
+{
+	assert_int_equal(info->field_bytes, 4); /* "junk" */
+	(*(uint64_t *)context)++;
+	return true;
+}
+
+/* Kind: stale commit after the region went to another. */
+static void test_stale_commit(void **state)
+{
+	static uint8_t data[LARGE];
+	sy_key key = {0, "x", 1};
+	sy_value value = {.data = data, .nbytes = LARGE, .kind = SY_KIND_BYTES};
+	sy_result *result;
+	sy_unit_report report = {0};
+	uint64_t before = 0, after = 0;
+	sy_error err = {0};
+
+	(void)state;
+	__atomic_store_n(&holding_commits, true, __ATOMIC_RELEASE);
+	sy_status status =
+		sy_client_put(reader, &key, &value, 1, sy_deadline_after(SECOND_NS / 5), &err);
+	assert_int_equal(status, SY_E_TIMEOUT);
+	/* Its abort comes by a heartbeat, and all is others' then. */
+	uint64_t end_ns = sy_clock_now_ns() + 10 * SECOND_NS;
+	while (!has_gone(&report) && sy_clock_now_ns() < end_ns)
+		must(sy_client_reports(writer, 0, &report, &err), &err);
+	assert_true(has_gone(&report));
+	clear_and_refill();
+	must(sy_client_scan(writer, 0, UINT64_MAX, count_junk, &before, 0, &err), &err);
+	__atomic_store_n(&holding_commits, false, __ATOMIC_RELEASE);
+	/* The second is asked when the gate has looked at what it holds since: the commit is by. */
+	for (int i = 0; i < 2; i++) {
+		must(sy_client_get(reader, &key, 1, SY_GET_COPY, 0, &result, &err), &err);
+		assert_false(sy_result_value(result, 0, &value));
+		sy_result_free(result);
+	}
+	must(sy_client_scan(writer, 0, UINT64_MAX, count_junk, &after, 0, &err), &err);
+	assert_int_equal(before, after);
+	clear_all();
+}
+
 /* --- The store: its lock is called by the reading thread when it is about to copy. --- */
 
 static sy_store *store;
@@ -313,6 +366,7 @@ int main(int argc, char **argv)
 	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slow_readers),
+		cmocka_unit_test(test_stale_commit),
 		cmocka_unit_test(test_freed_while_it_is_read),
 		cmocka_unit_test(test_closed_while_it_reads),
 	};

@@ -103,6 +103,7 @@ static void one_client(void)
 	sy_result_free(view);
 }
 
+/* Kind: counters that only grow. */
 static void test_many_clients(void **state)
 {
 	(void)state;

@@ -345,6 +345,7 @@ static void call_at_once(sy_client *client, const char *what)
 	expect_punctual(&watch);
 }
 
+/* Kind: one failed connect is permanent. */
 static void test_a_stopped_unit(void **state)
 {
 	sy_client *connected = open_client(20 * SECOND_NS), *fresh = open_client(20 * SECOND_NS);

@@ -247,6 +247,23 @@ class Lint(unittest.TestCase):
         self.write("src/base/mutants.h", row.replace("X(1, a, 1, core) ", ""))
         self.found("mutants", "src/base/mutants.h:1")
 
+    def test_fault_table(self):
+        head = "| kind | seen | lost | test |\n|---|---|---|---|\n"
+        row = "| odd sum | nothing | nothing | `test/unit/test_odd.c:test_odd` |\n"
+        test = "/* Kind: odd\n * sum. */\nstatic void test_odd(void **state)\n{\n}\n"
+        self.write("test/unit/test_odd.c", test)
+        self.write("docs/faults.md", head + row)
+        self.assertEqual(self.lint("fault_table")[0], 0)
+        self.write("docs/faults.md", head + row.replace("test_odd`", "test_even`"))
+        self.found("fault_table", "docs/faults.md:3")
+        self.write("docs/faults.md", head + row.replace("| nothing | `", "| a row | `"))
+        self.found("fault_table", "docs/faults.md:3")
+        self.write("docs/faults.md", head + row.replace("odd sum", "even sum"))
+        self.found("fault_table", "docs/faults.md:3")
+        self.found("fault_table", "test/unit/test_odd.c:1")
+        self.write("docs/faults.md", head + "| half a row |\n")
+        self.found("fault_table", "docs/faults.md:3")
+
     def test_failpoints(self):
         rows = 'X(CLIENT_A, "a", "here") X(UNIT_EFFECT_GO, "u", "there") X(UNIT_B, "b", "b", 2)'
         self.write("src/base/failpoints.h", f"/* */\n#define LIST(X) {rows}\n")

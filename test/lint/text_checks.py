@@ -106,7 +106,42 @@ def sources_built(tree):
             yield path, 1, "no meson.build names it: it is never built"
 
 
+def fault_table(tree):
+    """docs/faults.md: each test it names is there, a test says its kind, and rows are lost only
+    where a unit dies."""
+    path = "docs/faults.md"
+    if path not in tree.files:
+        return
+    kinds, told = False, set()
+    for number, line in enumerate(tree.lines(path), 1):
+        kinds = line.startswith("| kind ") or (kinds and line.startswith("|"))
+        row = re.fullmatch(r"\| (.+?) \| (.+?) \| (.+?) \| `([^`:]+):(\w+)` \|", line)
+        if row is None:
+            if line.startswith("|") and not re.match(r"\| (fault|kind) |\|-", line):
+                yield path, number, "not a row of fault, sight, loss and `file:test`"
+            continue
+        fault, _, lost, file, name = row.groups()
+        text = tree.text(file) if file in tree.files else ""
+        if not re.search(rf"^(static void|\s+def) {name}\(", text, re.M):
+            yield path, number, f"{file} has no test {name}"
+        if lost != "nothing" and not re.fullmatch(
+            r"the rows of the units? that (was|were) killed|the rows of the unit that dies of it",
+            lost,
+        ):
+            yield path, number, f"lost: {lost}; what lives loses nothing"
+        if kinds:
+            told.add(fault)
+            if f"Kind: {fault}." not in re.sub(r"\s*\n\s*\*? *", " ", text):
+                yield path, number, f"{file} does not say `Kind: {fault}.`"
+    for file in tree.named(".c", ".py"):
+        if not file.startswith("test/lint/"):
+            for kind in re.findall(r"Kind: ([^.]+)\.", tree.text(file)):
+                if re.sub(r"\s*\n\s*\*? *", " ", kind) not in told:
+                    yield file, 1, f"a kind that {path} does not tell: {kind}"
+
+
 CHECKS = [
+    fault_table,
     file_length,
     line_length,
     blanks,

@@ -177,7 +177,8 @@ static void test_replaced_local(void **state)
 	driver_close(d);
 }
 
-/* The same where the unit sees the old socket end before the new hello comes; and of a connection
+/* Kind: two clean-up paths that each leave it to the other.
+ * The same where the unit sees the old socket end before the new hello comes; and of a connection
  * that ended nothing is watched once nothing is left of it. */
 static void test_replaced_after_its_end(void **state)
 {

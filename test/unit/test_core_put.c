@@ -51,6 +51,7 @@ static void test_alloc_sizes(void **state)
 	driver_close(d);
 }
 
+/* Kind: free space but no hole. */
 static void test_alloc_full_of_fragments(void **state)
 {
 	(void)state;

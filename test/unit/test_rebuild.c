@@ -313,6 +313,7 @@ static bool draw_op(struct world *world, struct op *op)
 	return false;
 }
 
+/* Kind: crash between data and index. */
 static void test_killed(void **state)
 {
 	(void)state;

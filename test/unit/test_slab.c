@@ -217,6 +217,7 @@ static int try_torn(void)
 	return status;
 }
 
+/* Kind: SIGBUS on a sparse shared memory. */
 static void test_torn(void **state)
 {
 	(void)state;
