@@ -46,6 +46,7 @@ LINES = {
         "an id of its own": "test_blobstore.Puts.test_put_segments_names_the_blob",
         "UnitFull, TransferFailed, DataPlaneTimeout": "test_blobstore.Puts"
         ".test_put_segments_raises",
+        "DataPlaneTimeout while Busy": "test_store_faults.Busy.test_a_unit_that_stays_busy",
     },
     "_commit": {
         "bool; reasons appended": "test_blobstore.Puts.test_commit",

@@ -103,6 +103,40 @@ class Precedence(StoreCase):
             self.assertEqual(set(caught.exception.blob_ids), ids - {full[0].blob_id})
 
 
+class Busy(StoreCase):
+    """A unit that drains takes no puts, for a time: Busy, until the deadline."""
+
+    WORDS = ("--heartbeat", "100ms")  # so soon the unit hears of it
+
+    def refuses(self):
+        try:
+            self.store.put_many([self.blob(1, [5])[1]], time.monotonic() + 0.3)
+        except DataPlaneTimeout as e:
+            return "busy" in str(e)
+        return False
+
+    def test_a_unit_that_stays_busy(self):
+        self.put(1, [1])
+        self.drain()
+        await_that("the unit knows", self.refuses)
+        made, blob = self.blob(1, [3], size=100000)
+        with self.assertRaisesRegex(DataPlaneTimeout, "busy") as caught:
+            self.store.put_segments(*blob[:4], blob[4], time.monotonic() + 1)
+        self.assertEqual(caught.exception.blob_ids, [made.blob_id])
+        self.assertEqual(set(self.read(1, ["1@x", "3@x"])), {"1@x"})
+        self.put(0, [0])
+        # One that ends while the put is tried again is no failure at all.
+        undo = threading.Timer(0.5, self.drain, ["--undo"])
+        undo.start()
+        self.store.put_many([blob])
+        undo.join()
+        self.assertEqual(set(self.read(1, ["3@x"])), {"3@x"})
+
+    def drain(self, *words):
+        command = [command_path(), "drain", "1", "--run-dir", self.cluster.run_dir, *words]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
 class ShortPins(StoreCase):
     WORDS = ("--read-pin", "1s")
 
