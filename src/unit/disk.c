@@ -113,7 +113,7 @@ static void post(struct sy_disk *disk, const struct sy_disk_end *end)
 	const uint64_t one = 1;
 	pthread_mutex_lock(&disk->lock);
 	disk->ends[(disk->end_first + disk->end_count++) % SY_DISK_JOBS_MAX] = *end;
-	bool say = disk->files.cached && !disk->said_cached;
+	bool say = __atomic_load_n(&disk->files.cached, __ATOMIC_RELAXED) && !disk->said_cached;
 	disk->said_cached = disk->said_cached || say;
 	pthread_mutex_unlock(&disk->lock);
 	ssize_t unused = write(disk->event_fd, &one, sizeof one);

@@ -120,15 +120,20 @@ static uint64_t segment_bytes(const struct sy_disk_files *files, uint32_t segmen
 	return sy_min_u64(files->bytes - at, files->segment_bytes);
 }
 
+static bool is_cached(const struct sy_disk_files *files)
+{
+	return __atomic_load_n(&files->cached, __ATOMIC_RELAXED);
+}
+
 /* A file with all its room, or -1 and errno. One whose room cannot be had is not left behind. */
 static int make_segment(struct sy_disk_files *files, uint32_t segment)
 {
 	const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
 	char name[NAME_BYTES];
 	segment_name(files, segment, name);
-	int fd = openat(files->dir_fd, name, flags | (files->cached ? 0 : O_DIRECT), 0600);
-	if (fd < 0 && errno == EINVAL && !files->cached) {
-		files->cached = true;
+	int fd = openat(files->dir_fd, name, flags | (is_cached(files) ? 0 : O_DIRECT), 0600);
+	if (fd < 0 && errno == EINVAL && !is_cached(files)) {
+		__atomic_store_n(&files->cached, true, __ATOMIC_RELAXED);
 		fd = openat(files->dir_fd, name, flags, 0600);
 	}
 	if (fd < 0)

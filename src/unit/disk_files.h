@@ -12,7 +12,7 @@ struct sy_disk_files {
 	uint64_t bytes, segment_bytes, incarnation;
 	int *segments; /* descriptors; -1: not made yet */
 	pthread_mutex_t lock; /* of segments */
-	bool cached;   /* files cannot be opened past the cache here */
+	bool cached;   /* (atomic) files cannot be opened past the cache here */
 };
 
 /* Locks the directory for this unit and removes what earlier incarnations left. */
