@@ -189,6 +189,7 @@ enum { SY_STATS_MAX = 64 };
 
 typedef struct sy_unit_report {
 	uint32_t unit_id;
+	uint32_t starts; /* incarnations that the slot has had: one less, and it was restarted */
 	uint64_t incarnation;
 	uint64_t pid;
 	uint64_t capacity_bytes;

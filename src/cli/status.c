@@ -18,11 +18,12 @@ static const char details[] =
 	"not answer within 3 s is shown as such; that is no failure of this command.\n"
 	"\n"
 	"--json prints one object: run_dir (or directory), unit_count, and units: a list of objects\n"
-	"with unit_id, state (active, draining, suspect, dead, none), answered, incarnation, pid,\n"
-	"capacity_bytes, bytes (by state: free, allocated, committing, published, demoting,\n"
-	"released, retired, quarantined, loading, staging, rounding; they sum to capacity_bytes),\n"
-	"rows, entries, sessions, pins and further counts; those of a disk tier begin with ssd_. A\n"
-	"unit that did not answer has null for bytes and a message.\n";
+	"with unit_id, state (active, draining, suspect, dead, none), answered, incarnation, starts\n"
+	"(how many incarnations the unit has had), pid, capacity_bytes, bytes (by state: free,\n"
+	"allocated, committing, published, demoting, released, retired, quarantined, loading,\n"
+	"staging, rounding; they sum to capacity_bytes), rows, entries, sessions, pins and further\n"
+	"counts; those of a disk tier begin with ssd_. A unit that did not answer has null for bytes\n"
+	"and a message.\n";
 
 struct cluster {
 	const struct sy_cli *cli;
@@ -34,9 +35,10 @@ static json_t *report_json(const sy_unit_report *report)
 {
 	char incarnation[17];
 	snprintf(incarnation, sizeof incarnation, "%016" PRIx64, report->incarnation);
-	json_t *unit = json_pack("{s:I, s:s, s:b, s:s, s:I, s:I}", "unit_id",
+	json_t *unit = json_pack("{s:I, s:s, s:b, s:s, s:I, s:I, s:I}", "unit_id",
 	                         (json_int_t)report->unit_id, "state", report->state, "answered",
-	                         (int)report->answered, "incarnation", incarnation, "pid",
+	                         (int)report->answered, "incarnation", incarnation, "starts",
+	                         (json_int_t)report->starts, "pid",
 	                         (json_int_t)report->pid, "capacity_bytes",
 	                         (json_int_t)report->capacity_bytes);
 	if (!report->answered) {
@@ -142,12 +144,23 @@ static void report_print(const sy_unit_report *report)
 		ssd_print(report);
 }
 
+/* An incarnation is of interest once it is not the first. */
+static void starts_print(const sy_unit_report *report)
+{
+	uint32_t restarts = report->starts > 0 ? report->starts - 1 : 0;
+	if (restarts > 0)
+		printf("      restarted %" PRIu32 " time%s, incarnation %016" PRIx64 "\n", restarts,
+		       restarts == 1 ? "" : "s", report->incarnation);
+}
+
 static int table_print(const struct sy_cli *cli, const sy_unit_report *reports, uint32_t count)
 {
 	printf("unit  state          pid    capacity        used   published        rows     entries  "
 	       "sessions    pins\n");
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
 		report_print(&reports[i]);
+		starts_print(&reports[i]);
+	}
 	return sy_cli_finish(cli);
 }
 

@@ -38,7 +38,8 @@ static const char details[] =
 	"Row g lives on unit g mod N; N is fixed for the cluster's life. A unit that dies later\n"
 	"takes its rows with it and the others serve on. With --restart it comes back without them\n"
 	"as a new incarnation: after 0.1 s, then later and later up to 5 s, until it has lived for a\n"
-	"minute or has died 8 times in a row. `slabyard status` shows the incarnation.\n"
+	"minute or has died 8 times in a row. `slabyard status` shows how often, and as which\n"
+	"incarnation.\n"
 	"\n"
 	"If DIR was not there before, it goes with the cluster once it is empty.\n";
 

@@ -129,7 +129,8 @@ static sy_status ask_all(sy_client *client, uint64_t deadline_ns, sy_unit_report
 		struct sy_unit_info info;
 
 		sy_hub_unit_info(client->hub, u, &info);
-		reports[u] = (sy_unit_report){.unit_id = u, .incarnation = info.incarnation,
+		reports[u] = (sy_unit_report){.unit_id = u, .starts = info.starts,
+		                              .incarnation = info.incarnation,
 		                              .pid = info.pid, .capacity_bytes = info.slab_bytes};
 		sy_format(reports[u].state, sizeof reports[u].state, "%s",
 		          sy_unit_state_name((uint8_t)info.state));

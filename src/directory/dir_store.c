@@ -13,7 +13,7 @@
 
 enum { HEADER_BYTES = 16, PATH_BYTES = 4096 };
 
-static const char magic[8] = "SYDIR02\n";
+static const char magic[8] = "SYDIR03\n";
 
 /* The whole file in memory; buf->failed if there was none. */
 static void registry_encode(const struct sy_registry *registry, struct sy_buf *buf)

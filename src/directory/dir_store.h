@@ -1,6 +1,6 @@
 /* The registry on disk: one file, replaced whole.
  *
- *   0   magic "SYDIR02\n"
+ *   0   magic "SYDIR03\n"
  *   8   crc32c of the body, u32
  *   12  bytes of the body, u32
  *   16  body: the reply to `units` of dir_message.h, with every slot

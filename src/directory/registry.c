@@ -112,7 +112,9 @@ enum sy_dir_fault sy_registry_register(struct sy_registry *registry,
 		return SY_DIR_FAULT_HELD;
 	if (slot->info.turn != unit->turn)
 		return SY_DIR_FAULT_TURN;
+	uint32_t starts = slot->info.starts;
 	slot->info = *unit;
+	slot->info.starts = starts + (starts < UINT32_MAX);
 	slot->info.state = SY_UNIT_NONE;
 	slot->info.draining = false;
 	slot->info.turn++;

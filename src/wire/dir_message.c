@@ -4,7 +4,7 @@
 #include "mp_writer.h"
 #include "utf8.h"
 
-enum { UNIT_ITEMS = 13, TIMES_ITEMS = 3, BOOT_ID_BYTES = 16 };
+enum { UNIT_ITEMS = 14, TIMES_ITEMS = 3, BOOT_ID_BYTES = 16 };
 
 const char *sy_dir_fault_text(uint8_t fault)
 {
@@ -66,6 +66,7 @@ static void unit_encode(const struct sy_unit_info *unit, struct sy_buf *buf)
 	sy_mp_write_uint(buf, unit->unit_id);
 	sy_mp_write_uint(buf, (uint64_t)unit->state);
 	sy_mp_write_bool(buf, unit->draining);
+	sy_mp_write_uint(buf, unit->starts);
 	sy_mp_write_uint(buf, unit->incarnation);
 	sy_mp_write_uint(buf, unit->turn);
 	sy_mp_write_uint(buf, unit->epoch);
@@ -110,6 +111,7 @@ static void unit_decode(struct sy_mp_reader *reader, struct sy_unit_info *ret_un
 	ret_unit->unit_id = unit_id_decode(reader);
 	ret_unit->state = state_decode(reader);
 	ret_unit->draining = sy_mp_read_bool(reader);
+	ret_unit->starts = sy_mp_read_u32(reader);
 	ret_unit->incarnation = sy_mp_read_u64(reader);
 	ret_unit->turn = sy_mp_read_u64(reader);
 	ret_unit->epoch = sy_mp_read_u64(reader);

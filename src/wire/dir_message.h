@@ -2,8 +2,8 @@
  *
  *   request  [op, request_id, args]
  *   reply    [request_id, true, result] or [request_id, false, [fault, message]]
- *   unit     [unit_id, state, draining, incarnation, turn, epoch, boot_id bin16, pid, start_time,
- *             slab_bytes, ipc_address, tcp_address, local_path]
+ *   unit     [unit_id, state, draining, starts, incarnation, turn, epoch, boot_id bin16, pid,
+ *             start_time, slab_bytes, ipc_address, tcp_address, local_path]
  *   times    [suspect_after_ns, fence_after_ns, dead_after_ns]
  *
  *   op         args                              result
@@ -33,6 +33,7 @@ enum {
 struct sy_unit_info {
 	uint32_t unit_id;         /* the slot */
 	enum sy_unit_state state; /* NONE: nobody ever registered; the rest is then zero */
+	uint32_t starts;          /* incarnations that this slot has had; a register's is not read */
 	bool draining;            /* it was asked to drain: what it is when it is not SUSPECT */
 	uint64_t incarnation;     /* of who registered last; never 0 then */
 	uint64_t turn;            /* see registry.h; a register carries the one it read */

@@ -52,8 +52,10 @@ class TestRestart(RestartCase):
         after = self.kill(1)
         self.assertEqual(after["state"], "active")
         self.assertEqual((after["rows"], after["bytes"]["published"]), (0, 0))
+        self.assertEqual((before[1]["starts"], after["starts"]), (1, 2))
         for i in (0, 2):
             self.assertEqual(self.one(i)["incarnation"], before[i]["incarnation"])
+            self.assertEqual(self.one(i)["starts"], 1)
         self.assertEqual(self.command(b"", "get", "2", "f"), struct.pack("<q", 2))
         self.command(b"", "get", "1", "f", status=1)  # absent: the new one never had it
         self.command(b"again", "put", "1", "f")
@@ -76,6 +78,10 @@ class TestRestart(RestartCase):
             self.command(b"x", "put", str(turn), "f")
             seen.add(self.one(turn % 2)["incarnation"])
         self.assertEqual(len(seen), 6)
+        self.assertEqual([unit["starts"] for unit in self.reports()], [3, 3])
+        table = self.slabyard("status", "--run-dir", self.run_dir).stdout
+        for unit in self.reports():
+            self.assertIn(f"restarted 2 times, incarnation {unit['incarnation']}\n", table)
         # Each of the four ends is told once, and each slot waits longer the second time.
         log = self.log()
         self.assertEqual(log.count("was killed by signal 9"), 4, log)

@@ -12,6 +12,7 @@ static struct sy_unit_info unit_example(uint32_t unit_id)
 		.unit_id = unit_id,
 		.state = SY_UNIT_DRAINING,
 		.draining = true,
+		.starts = 3,
 		.incarnation = 0xfedcba9876543210u,
 		.turn = 7,
 		.epoch = 1u << 20,
@@ -32,6 +33,7 @@ static void assert_units_equal(const struct sy_unit_info *a, const struct sy_uni
 	assert_int_equal(a->unit_id, b->unit_id);
 	assert_int_equal(a->state, b->state);
 	assert_int_equal(a->draining, b->draining);
+	assert_int_equal(a->starts, b->starts);
 	assert_int_equal(a->incarnation, b->incarnation);
 	assert_int_equal(a->turn, b->turn);
 	assert_int_equal(a->epoch, b->epoch);

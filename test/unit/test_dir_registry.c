@@ -59,7 +59,9 @@ static void test_register_renew_exit(void **state)
 	uint64_t epoch = sy_registry_epoch(registry);
 	assert_int_equal(state_of(registry, 0), SY_UNIT_NONE);
 	assert_int_equal(sy_registry_renew(registry, 0, 7, 0), SY_DIR_FAULT_EMPTY);
+	assert_int_equal(sy_registry_slot(registry, 0)->starts, 0);
 	assert_int_equal(enter(registry, 0, 7), SY_DIR_FAULT_NONE);
+	assert_int_equal(sy_registry_slot(registry, 0)->starts, 1);
 	assert_int_equal(sy_registry_epoch(registry), epoch + 1);
 	assert_int_equal(state_of(registry, 0), SY_UNIT_ACTIVE);
 	assert_int_equal(state_of(registry, 1), SY_UNIT_NONE);
@@ -76,6 +78,10 @@ static void test_register_renew_exit(void **state)
 	/* Twice is once. */
 	assert_int_equal(sy_registry_exited(registry, 0, 7), SY_DIR_FAULT_NONE);
 	assert_int_equal(sy_registry_epoch(registry), epoch + 2);
+	assert_int_equal(enter(registry, 0, 8), SY_DIR_FAULT_NONE);
+	assert_int_equal(enter(registry, 0, 8), SY_DIR_FAULT_NONE);
+	assert_int_equal(sy_registry_slot(registry, 0)->starts, 2);
+	assert_int_equal(sy_registry_slot(registry, 1)->starts, 0);
 	sy_registry_free(registry);
 }
 
