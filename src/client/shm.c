@@ -1,5 +1,6 @@
 /* The same-host transport: the slab is mapped, transfers are copies by the calling thread. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -7,6 +8,7 @@
 
 #include "clock.h"
 #include "copy.h"
+#include "copy_pool.h"
 #include "fail.h"
 #include "failpoints.h"
 #include "guard.h"
@@ -15,7 +17,8 @@
 #include "transport.h"
 
 enum {
-	CHUNK_BYTES = 8 << 20,     /* copied between two looks at the clock */
+	PIECE_BYTES = 1 << 20,     /* copied by one thread between two looks at the clock */
+	SHARED_BYTES = 4 << 20,    /* from here on threads share a transfer: waking one costs less */
 	POPULATE_BYTES = 64 << 20, /* populated between two looks at the clock */
 };
 
@@ -38,50 +41,106 @@ static bool inside(const struct sy_remote *remote, const struct sy_range *range,
 	       range->nbytes <= remote->slab_bytes - base - range->offset;
 }
 
+/* A transfer under way, by one thread or several. */
+struct copying {
+	struct sy_remote *remote;
+	const struct sy_range *ranges;
+	size_t count;
+	uint64_t base_offset, deadline_ns;
+	bool write;
+	pthread_mutex_t lock; /* of what follows: the next byte that nobody has taken */
+	size_t range;
+	uint64_t at;
+	bool late;
+};
+
+/* A run of its bytes, over as many ranges as it takes. */
+struct piece {
+	size_t range;
+	uint64_t at, nbytes;
+};
+
+static bool take_piece(struct copying *copying, struct piece *ret_piece)
+{
+	uint64_t left = PIECE_BYTES;
+
+	pthread_mutex_lock(&copying->lock);
+	*ret_piece = (struct piece){.range = copying->range, .at = copying->at};
+	/* Also before the first: one transfer of many may come too late. */
+	if (copying->range < copying->count && sy_clock_now_ns() > copying->deadline_ns)
+		copying->late = true;
+	while (!copying->late && left > 0 && copying->range < copying->count) {
+		uint64_t rest = copying->ranges[copying->range].nbytes - copying->at;
+		uint64_t nbytes = sy_min_u64(rest, left);
+
+		left -= nbytes;
+		copying->at += nbytes;
+		if (nbytes < rest)
+			break;
+		copying->range++;
+		copying->at = 0;
+	}
+	ret_piece->nbytes = PIECE_BYTES - left;
+	pthread_mutex_unlock(&copying->lock);
+	return ret_piece->nbytes > 0;
+}
+
+static void copy_pieces(void *context)
+{
+	struct copying *copying = context;
+	uint8_t *base = (uint8_t *)(uintptr_t)copying->remote->base + copying->base_offset;
+	struct piece piece;
+
+	while (take_piece(copying, &piece)) {
+		for (uint64_t nbytes; piece.nbytes > 0; piece.nbytes -= nbytes) {
+			const struct sy_range *range = &copying->ranges[piece.range++];
+			uint8_t *slab = base + range->offset + piece.at;
+
+			nbytes = sy_min_u64(range->nbytes - piece.at, piece.nbytes);
+			if (copying->write) {
+				sy_copy(slab, (const uint8_t *)range->from + piece.at, nbytes);
+				SY_FAILPOINT(CLIENT_WRITING);
+			} else {
+				SY_FAILPOINT(CLIENT_READING);
+				sy_copy((uint8_t *)range->to + piece.at, slab, nbytes);
+			}
+			piece.at = 0;
+		}
+	}
+	sy_copy_fence();
+}
+
 static sy_status move(struct sy_remote *remote, const struct sy_range *ranges, size_t count,
                       uint64_t base_offset, bool write, uint64_t deadline_ns, sy_error *err)
 {
-	uint64_t since_look = CHUNK_BYTES; /* at once: one transfer of many may come too late */
+	struct copying copying = {
+		.remote = remote, .ranges = ranges, .count = count, .base_offset = base_offset,
+		.deadline_ns = deadline_ns, .write = write, .lock = PTHREAD_MUTEX_INITIALIZER,
+	};
+	uint64_t total = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		if (!inside(remote, &ranges[i], base_offset))
 			return sy_fail(err, SY_E_TRANSFER, __func__, "range %zu lies outside the slab", i);
+		total += sy_min_u64(ranges[i].nbytes, SHARED_BYTES);
 	}
-	for (size_t i = 0; i < count; i++) {
-		uint8_t *slab = (uint8_t *)(uintptr_t)remote->base + base_offset + ranges[i].offset;
-
-		for (uint64_t at = 0; at < ranges[i].nbytes;) {
-			uint64_t bytes = sy_min_u64(ranges[i].nbytes - at, CHUNK_BYTES);
-
-			if (since_look >= CHUNK_BYTES) {
-				since_look = 0;
-				if (sy_clock_now_ns() > deadline_ns)
-					return sy_fail(err, SY_E_TRANSFER, __func__,
-					               "the deadline came while copying");
-			}
-			if (write) {
-				sy_copy(slab + at, (const uint8_t *)ranges[i].from + at, bytes);
-				SY_FAILPOINT(CLIENT_WRITING);
-			} else {
-				SY_FAILPOINT(CLIENT_READING);
-				sy_copy((uint8_t *)ranges[i].to + at, slab + at, bytes);
-			}
-			at += bytes;
-			since_look += bytes;
-		}
-	}
+	if (total >= SHARED_BYTES)
+		sy_copy_pool_run(remote->pool, copy_pieces, &copying);
+	else
+		copy_pieces(&copying);
+	if (copying.late)
+		return sy_fail(err, SY_E_TRANSFER, __func__, "the deadline came while copying");
 	return SY_OK;
 }
 
-/* A copy by this thread is over when it returns, so nothing is ever in flight; the fence makes
- * the non-temporal stores of it visible before anyone is told. */
+/* Copies are over when move returns, so nothing is ever in flight; the fence at the end of each
+ * thread's part makes its non-temporal stores visible before anyone is told. */
 static sy_status shm_write(struct sy_remote *remote, const struct sy_range *ranges, size_t count,
                            uint64_t base_offset, uint64_t deadline_ns, bool *ret_in_flight,
                            sy_error *err)
 {
 	sy_status status = move(remote, ranges, count, base_offset, true, deadline_ns, err);
 
-	sy_copy_fence();
 	*ret_in_flight = false;
 	return status;
 }
@@ -92,7 +151,6 @@ static sy_status shm_read(struct sy_remote *remote, const struct sy_range *range
 {
 	sy_status status = move(remote, ranges, count, base_offset, false, deadline_ns, err);
 
-	sy_copy_fence();
 	*ret_in_flight = false;
 	return status;
 }
@@ -100,8 +158,10 @@ static sy_status shm_read(struct sy_remote *remote, const struct sy_range *range
 /* In a fork child the mapping is not there; something of the child's own may be in its place. */
 static void shm_detach(struct sy_remote *remote)
 {
-	if (remote->fork_count == sy_local_fork_count())
+	if (remote->fork_count == sy_local_fork_count()) {
 		munmap((void *)(uintptr_t)remote->base, remote->slab_bytes);
+		sy_copy_pool_put(remote->pool);
+	}
 	free(remote);
 }
 
@@ -155,7 +215,8 @@ sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnatio
 	populate(base, slab_bytes, deadline_ns);
 	*remote = (struct sy_remote){.transport = &SHM, .incarnation = incarnation,
 	                             .slab_bytes = slab_bytes, .base = base, .refs = 1,
-	                             .fork_count = sy_local_fork_count()};
+	                             .fork_count = sy_local_fork_count(),
+	                             .pool = sy_copy_pool_get()};
 	*ret_remote = remote;
 	return SY_OK;
 }

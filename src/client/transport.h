@@ -47,6 +47,7 @@ struct sy_remote {
 	const uint8_t *base;  /* the mapping, if this process can read the slab directly; else NULL */
 	uint32_t refs;        /* atomic */
 	uint32_t fork_count;  /* of the process that attached it */
+	struct sy_copy_pool *pool; /* threads that help its copies; NULL: none */
 };
 
 struct sy_remote *sy_remote_ref(struct sy_remote *remote);

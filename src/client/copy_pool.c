@@ -1,0 +1,153 @@
+#include "copy_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "local.h"
+
+enum { HELPERS_MAX = 3 };
+
+struct sy_copy_pool {
+	uint32_t refs, fork_count; /* under pools_lock */
+	pthread_mutex_t lock;
+	pthread_cond_t work, idle;
+	pthread_t helpers[HELPERS_MAX];
+	int helper_count;
+	int active;                  /* helpers at work */
+	uint64_t job;                /* number of the job that runs, or ran last */
+	void (*part)(void *context); /* NULL: no job runs */
+	void *context;
+	bool started, stops;
+};
+
+static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sy_copy_pool *current;
+
+static struct sy_copy_pool *pool_new(void)
+{
+	struct sy_copy_pool *pool = calloc(1, sizeof *pool);
+
+	if (pool == NULL)
+		return NULL;
+	pool->fork_count = sy_local_fork_count();
+	pthread_mutex_init(&pool->lock, NULL);
+	pthread_cond_init(&pool->work, NULL);
+	pthread_cond_init(&pool->idle, NULL);
+	return pool;
+}
+
+/* The lock is not waited for: in a fork child nobody may be left to give it up. The parent's pool
+ * stays behind there, since the parent's slabs still name it. */
+struct sy_copy_pool *sy_copy_pool_get(void)
+{
+	struct sy_copy_pool *pool;
+
+	if (pthread_mutex_trylock(&pools_lock) != 0)
+		return NULL;
+	if (current == NULL || current->fork_count != sy_local_fork_count())
+		current = pool_new();
+	pool = current;
+	if (pool != NULL)
+		pool->refs++;
+	pthread_mutex_unlock(&pools_lock);
+	return pool;
+}
+
+void sy_copy_pool_put(struct sy_copy_pool *pool)
+{
+	if (pool == NULL)
+		return;
+	pthread_mutex_lock(&pools_lock);
+	bool last = --pool->refs == 0;
+	if (last && current == pool)
+		current = NULL;
+	pthread_mutex_unlock(&pools_lock);
+	if (!last)
+		return;
+	pthread_mutex_lock(&pool->lock);
+	pool->stops = true;
+	pthread_cond_broadcast(&pool->work);
+	pthread_mutex_unlock(&pool->lock);
+	for (int i = 0; i < pool->helper_count; i++)
+		pthread_join(pool->helpers[i], NULL);
+	pthread_cond_destroy(&pool->work);
+	pthread_cond_destroy(&pool->idle);
+	pthread_mutex_destroy(&pool->lock);
+	free(pool);
+}
+
+static void *help(void *argument)
+{
+	struct sy_copy_pool *pool = argument;
+	uint64_t seen = 0;
+
+	pthread_mutex_lock(&pool->lock);
+	while (!pool->stops) {
+		if (pool->part == NULL || pool->job == seen) {
+			pthread_cond_wait(&pool->work, &pool->lock);
+			continue;
+		}
+		void (*part)(void *context) = pool->part;
+		void *context = pool->context;
+
+		seen = pool->job;
+		pool->active++;
+		pthread_mutex_unlock(&pool->lock);
+		part(context);
+		pthread_mutex_lock(&pool->lock);
+		if (--pool->active == 0)
+			pthread_cond_signal(&pool->idle);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return NULL;
+}
+
+/* What threads cannot be made is done without. */
+static void start(struct sy_copy_pool *pool)
+{
+	cpu_set_t allowed;
+	sigset_t all, before;
+	int count = 0;
+
+	pool->started = true;
+	if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+		count = CPU_COUNT(&allowed) - 1;
+	sigfillset(&all);
+	if (count <= 0 || pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+		return;
+	while (pool->helper_count < count && pool->helper_count < HELPERS_MAX &&
+	       pthread_create(&pool->helpers[pool->helper_count], NULL, help, pool) == 0)
+		pool->helper_count++;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void sy_copy_pool_run(struct sy_copy_pool *pool, void (*part)(void *context), void *context)
+{
+	bool mine = false;
+
+	if (pool != NULL) {
+		pthread_mutex_lock(&pool->lock);
+		if (!pool->started)
+			start(pool);
+		mine = pool->part == NULL && pool->active == 0 && pool->helper_count > 0;
+		if (mine) {
+			pool->job++;
+			pool->part = part;
+			pool->context = context;
+			pthread_cond_broadcast(&pool->work);
+		}
+		pthread_mutex_unlock(&pool->lock);
+	}
+	part(context);
+	if (!mine)
+		return;
+	pthread_mutex_lock(&pool->lock);
+	pool->part = NULL; /* who has not begun with it does not begin any more */
+	while (pool->active > 0) /* each is at its last piece */
+		pthread_cond_wait(&pool->idle, &pool->lock);
+	pthread_mutex_unlock(&pool->lock);
+}

@@ -1,0 +1,167 @@
+/* Work shared among the threads of the pool is done once each, and over when the run returns. */
+#include "harness.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "copy_pool.h"
+
+/* The thread sanitizer ends a child that makes threads, if its parent had several. */
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#define MAY_START_THREADS false
+#endif
+#endif
+#ifndef MAY_START_THREADS
+#define MAY_START_THREADS true
+#endif
+
+enum { PIECES = 500, RUNS = 200, CALLERS = 4 };
+
+struct job {
+	int next;
+	int calls;
+	uint8_t done[PIECES];
+};
+
+static void part(void *context)
+{
+	struct job *job = context;
+	int piece;
+
+	__atomic_add_fetch(&job->calls, 1, __ATOMIC_RELAXED);
+	while ((piece = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED)) < PIECES)
+		job->done[piece]++;
+}
+
+static int thread_count(void)
+{
+	int count = 0;
+	DIR *tasks = opendir("/proc/self/task");
+
+	assert_non_null(tasks);
+	for (const struct dirent *task; (task = readdir(tasks)) != NULL;)
+		count += task->d_name[0] != '.';
+	closedir(tasks);
+	return count;
+}
+
+/* A thread that was joined may stand in /proc for a moment longer. */
+static int thread_count_from(int expected)
+{
+	int count = thread_count();
+
+	for (int i = 0; i < 1000000 && count != expected; i++) {
+		sched_yield();
+		count = thread_count();
+	}
+	return count;
+}
+
+static bool run_all(struct sy_copy_pool *pool)
+{
+	struct job job = {0};
+
+	sy_copy_pool_run(pool, part, &job);
+	for (int i = 0; i < PIECES; i++) {
+		if (job.done[i] != 1)
+			return false;
+	}
+	return job.calls >= 1;
+}
+
+static void test_each_piece_once(void **state)
+{
+	(void)state;
+	struct sy_copy_pool *pool = sy_copy_pool_get();
+
+	assert_non_null(pool);
+	for (int i = 0; i < RUNS; i++)
+		assert_true(run_all(pool));
+	sy_copy_pool_put(pool);
+	assert_true(run_all(NULL));
+	sy_copy_pool_put(NULL);
+}
+
+static void *call(void *context)
+{
+	bool ok = true;
+
+	for (int i = 0; ok && i < RUNS; i++)
+		ok = run_all(context);
+	return ok ? context : NULL;
+}
+
+/* One of them has the help of the pool, the others do without. */
+static void test_many_callers(void **state)
+{
+	(void)state;
+	struct sy_copy_pool *pool = sy_copy_pool_get();
+	pthread_t callers[CALLERS];
+	void *said;
+
+	for (int i = 0; i < CALLERS; i++)
+		assert_int_equal(pthread_create(&callers[i], NULL, call, pool), 0);
+	for (int i = 0; i < CALLERS; i++) {
+		assert_int_equal(pthread_join(callers[i], &said), 0);
+		assert_ptr_equal(said, pool);
+	}
+	sy_copy_pool_put(pool);
+}
+
+/* All that ask share one, its threads come with the first run, and the last one ends them. */
+static void test_threads_end(void **state)
+{
+	(void)state;
+	int before = thread_count_from(1);
+	struct sy_copy_pool *pool = sy_copy_pool_get(), *again = sy_copy_pool_get();
+
+	assert_ptr_equal(pool, again);
+	assert_int_equal(thread_count(), before);
+	assert_true(run_all(pool));
+	int with = thread_count();
+	assert_true(with <= before + 3);
+	assert_true(run_all(pool));
+	assert_int_equal(thread_count(), with);
+	sy_copy_pool_put(again);
+	assert_int_equal(thread_count(), with);
+	sy_copy_pool_put(pool);
+	assert_int_equal(thread_count_from(before), before);
+}
+
+static void test_fork_child(void **state)
+{
+	(void)state;
+	struct sy_copy_pool *pool = sy_copy_pool_get();
+	int status;
+
+	assert_true(run_all(pool));
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) { /* a pool of its own */
+		struct sy_copy_pool *own = sy_copy_pool_get();
+		bool ok = own != pool && (!MAY_START_THREADS || run_all(own));
+
+		sy_copy_pool_put(own);
+		_exit(ok ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_true(run_all(pool));
+	sy_copy_pool_put(pool);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_each_piece_once),
+		cmocka_unit_test(test_many_callers),
+		cmocka_unit_test(test_threads_end),
+		cmocka_unit_test(test_fork_child),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
