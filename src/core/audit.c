@@ -166,6 +166,27 @@ static const char *blobs_fault(struct sy_core *core, struct totals *totals)
 	return NULL;
 }
 
+/* What waits to be given back is as many dead entries as counted, that nothing links. */
+static const char *reaped_fault(struct sy_core *core)
+{
+	const struct sy_tables *tables = &core->tables;
+	uint32_t count = 0, list = tables->reap_head;
+	while (list != 0) {
+		uint32_t next = list <= tables->entries.touched ? sy_entry_at(core, list)->row_next : 0;
+		for (uint32_t i = list; i != 0; count++) {
+			if (i > tables->entries.touched || count >= tables->reap_count)
+				return "the list of entries to give back is too long";
+			const struct sy_entry *entry = sy_entry_at(core, i);
+			if (entry->flags != 0 || entry->field == 0 || entry->key_next != 0
+			    || entry->row_prev != 0 || (i != list && entry->row_next != 0))
+				return "an entry that waits to be given back is alive or linked";
+			i = entry->blob_next;
+		}
+		list = next;
+	}
+	return count == tables->reap_count ? NULL : "the count of entries to give back is wrong";
+}
+
 static const char *accounts_fault(struct sy_core *core, const struct totals *totals)
 {
 	const struct sy_tables *tables = &core->tables;
@@ -174,9 +195,13 @@ static const char *accounts_fault(struct sy_core *core, const struct totals *tot
 		+ tables->rounding_bytes;
 	uint64_t disk_sum = spaces[SY_SPACE_DISK].free_bytes;
 	uint32_t holes = 0;
+	const char *reaped = reaped_fault(core);
 	for (uint32_t id = 0; id < SY_SPACE_COUNT; id++)
 		holes += spaces[id].hole_count;
-	if (totals->blobs != tables->blobs.used || totals->entries != tables->entries.used)
+	if (reaped != NULL)
+		return reaped;
+	if (totals->blobs != tables->blobs.used
+	    || totals->entries + tables->reap_count != tables->entries.used)
 		return "blobs or entries in use are not as many as the pools say";
 	if (totals->regions + totals->runs + holes != tables->regions.used)
 		return "a region is neither a hole nor a blob's";

@@ -1,4 +1,5 @@
 #include "core.h"
+#include "entry.h"
 #include "guard.h"
 #include "handle.h"
 #include "job.h"
@@ -10,6 +11,8 @@
 
 /* Things an ending session's cursor looks at in one step. */
 enum { WALK_BUDGET = 64 };
+/* Entries of blobs that are gone, given back in one step. */
+enum { REAP_BUDGET = 1024 };
 
 struct sy_core *sy_core_init(void *arena, const struct sy_core_params *params)
 {
@@ -230,6 +233,9 @@ void sy_core_step(struct sy_core *core, const struct sy_event *event, uint64_t n
 	bool lent = event->kind == SY_EVENT_REQUEST && event->request.op == SY_OP_SCAN;
 	if (!lent && (!SY_MUTANT(21) || event->kind == SY_EVENT_CONTINUE))
 		sy_jobs_run(&step);
+	if (!lent)
+		sy_entry_reap(core, core->params.reap_budget != 0 ? core->params.reap_budget
+		                                                  : REAP_BUDGET);
 	bool held_up = !sy_tier_run(&step);
 	held_up = !sy_park_run(&step) || held_up;
 	held_up = !sy_park_run_loads(&step) || held_up;
@@ -237,5 +243,6 @@ void sy_core_step(struct sy_core *core, const struct sy_event *event, uint64_t n
 	bool ticked = event->kind == SY_EVENT_TICK || event->kind == SY_EVENT_CONTINUE;
 	ret_effects->again = v->ending_sessions.count > 0 || v->running_jobs.count > 0 ||
 	                     v->dropped_requests.count > 0 || held_up ||
+	                     core->tables.reap_count > 0 ||
 	                     (ticked && sy_core_deadline(core) <= now_ns);
 }

@@ -289,22 +289,46 @@ void sy_entry_show_all(struct sy_core *core, uint32_t blob, uint64_t now_ns)
 	}
 }
 
+static void give_entry(struct sy_core *core, uint32_t index)
+{
+	const struct sy_entry *entry = sy_entry_at(core, index);
+	sy_name_give(core, &core->tables.fields, entry->field, 1);
+	sy_shape_give(core, entry->shape, 1);
+	sy_pool_give(core, &core->tables.entries, index);
+}
+
 void sy_entry_drop_all(struct sy_core *core, uint32_t blob_index)
 {
 	struct sy_blob *blob = sy_blob_at(core, blob_index);
-	uint32_t next, index = blob->entry_head;
+	uint32_t head = blob->entry_head;
 	blob->entry_head = 0;
-	for (; index != 0; index = next) {
-		struct sy_entry *entry = sy_entry_at(core, index);
-		next = entry->blob_next;
-		if ((entry->flags & SY_ENTRY_LIVE) != 0) {
-			clear_live(core, entry);
-			unlink_key(core, index);
-			unlink_row(core, index);
-		}
-		sy_name_give(core, &core->tables.fields, entry->field, 1);
-		sy_shape_give(core, entry->shape, 1);
-		sy_pool_give(core, &core->tables.entries, index);
+	for (uint32_t i = head; i != 0 && blob->live_count > 0; i = sy_entry_at(core, i)->blob_next) {
+		struct sy_entry *entry = sy_entry_at(core, i);
+		if ((entry->flags & SY_ENTRY_LIVE) == 0)
+			continue;
+		clear_live(core, entry);
+		unlink_key(core, i);
+		unlink_row(core, i);
+	}
+	if (head == 0)
+		return;
+	sy_entry_at(core, head)->row_next = core->tables.reap_head;
+	core->tables.reap_head = head;
+	core->tables.reap_count += blob->entry_count;
+}
+
+void sy_entry_reap(struct sy_core *core, uint32_t budget)
+{
+	struct sy_tables *tables = &core->tables;
+	for (; budget > 0 && tables->reap_head != 0; budget--) {
+		uint32_t index = tables->reap_head;
+		const struct sy_entry *entry = sy_entry_at(core, index);
+		uint32_t rest = entry->blob_next, other = entry->row_next;
+		if (rest != 0)
+			sy_entry_at(core, rest)->row_next = other;
+		tables->reap_head = rest != 0 ? rest : other;
+		tables->reap_count--;
+		give_entry(core, index);
 	}
 }
 

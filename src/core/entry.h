@@ -63,8 +63,11 @@ void sy_entry_kill(struct sy_core *core, uint32_t entry, uint64_t now_ns);
  * has been moved out of COMMITTING already, so that a unit killed in between has the commit. */
 void sy_entry_show_all(struct sy_core *core, uint32_t blob, uint64_t now_ns);
 
-/* For blob.c: unlinks what is live and gives back all entries of a blob that becomes FREE. */
+/* For blob.c: unlinks what is live of a blob that becomes FREE; its entries wait for
+ * sy_entry_reap. */
 void sy_entry_drop_all(struct sy_core *core, uint32_t blob);
+/* Gives back at most so many entries that wait for it (tables.reap_count). */
+void sy_entry_reap(struct sy_core *core, uint32_t budget);
 /* For entry_add.c and rebuild.c: links the live entries of a blob, none of which is linked yet;
  * the older ones of their keys die, and their blobs are settled or not. Called in the order of
  * accept_seq. Returns the number of visible entries that died. */

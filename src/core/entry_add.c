@@ -4,6 +4,9 @@
 #include "guard.h"
 #include "intern.h"
 
+/* Entries given back at once for a commit that is short of them, or of names or shapes. */
+enum { REAP_FOR_ROOM = 4 * SY_ENTRIES_PER_BLOB_MAX };
+
 /* Names are sorted, so a field that stands in several columns stands in neighbours. */
 static struct sy_span column_name(const sy_column *column)
 {
@@ -48,6 +51,13 @@ static uint32_t new_shape_count(struct sy_core *core, const sy_index *index)
 	return free_before - free_after + missing;
 }
 
+/* Entries, fields or shapes, in the order of sy_entry_room. */
+static uint32_t need_of(struct sy_core *core, const sy_index *index, uint32_t i)
+{
+	return i == 0 ? index->entry_count
+		: i == 1 ? new_field_count(core, index) : new_shape_count(core, index);
+}
+
 enum sy_resource sy_entry_room(struct sy_core *core, const sy_index *index, uint64_t *ret_need,
                                uint64_t *ret_free)
 {
@@ -59,8 +69,13 @@ enum sy_resource sy_entry_room(struct sy_core *core, const sy_index *index, uint
 	};
 	for (uint32_t i = 0; i < 3; i++) {
 		uint32_t left = pools[i]->capacity - pools[i]->used;
-		uint32_t need = i == 0 ? index->entry_count : i == 1 ? new_field_count(core, index)
-			: new_shape_count(core, index);
+		uint32_t need = need_of(core, index, i);
+		/* What is gone and only not yet given back is no reason to refuse. */
+		if (need > left && core->tables.reap_count > 0) {
+			sy_entry_reap(core, REAP_FOR_ROOM);
+			left = pools[i]->capacity - pools[i]->used;
+			need = need_of(core, index, i);
+		}
 		if (need > left) {
 			*ret_need = need;
 			*ret_free = left;

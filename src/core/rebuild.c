@@ -292,6 +292,7 @@ static void remake_pools(struct sy_core *core, uint32_t list)
 		shape_at(core, i)->refs = 0;
 	count_blobs(core, list);
 	count_volatiles(core);
+	tables->reap_head = tables->reap_count = 0;
 	remake_pool(core, &tables->blobs, blob_in_use);
 	remake_pool(core, &tables->entries, entry_in_use);
 	for (uint32_t i = 1; i <= tables->entries.touched; i++)

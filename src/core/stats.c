@@ -23,7 +23,7 @@ void sy_core_stats(struct sy_core *core, struct sy_unit_stats *ret_stats)
 			.rounding = t->rounding_bytes,
 		},
 		.rows = t->row_count,
-		.entries = t->entries.used,
+		.entries = t->entries.used - t->reap_count,
 		.entries_capacity = t->entries.capacity,
 		.blobs = t->blobs.used,
 		.sessions = v->sessions.used,

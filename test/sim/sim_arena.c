@@ -92,10 +92,17 @@ static void rebuild(struct sim_life *life, bool keep_volatile)
 	if (fault != NULL)
 		sim_fail(life->sim, 6, "u%u rebuilt%s: %s", life->slot,
 		         keep_volatile ? "" : " anew", fault);
-	fault = keep_volatile ? derived_fault(core, copy) : restart_fault(core, copy);
+	/* A rebuild gives back at once what the unit gives back bit by bit. */
+	struct sy_core *reaped = (struct sy_core *)(void *)copy_of(life);
+	sy_entry_reap(reaped, UINT32_MAX);
+	fault = sy_core_audit(reaped);
+	if (fault != NULL)
+		sim_fail(life->sim, 6, "u%u all given back: %s", life->slot, fault);
+	fault = keep_volatile ? derived_fault(reaped, copy) : restart_fault(core, copy);
 	if (fault != NULL)
 		sim_fail(life->sim, 6, "u%u rebuilt%s has not %s", life->slot,
 		         keep_volatile ? "" : " anew", fault);
+	free(reaped);
 	free(copy);
 }
 

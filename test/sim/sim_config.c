@@ -106,6 +106,8 @@ static void draw_params(struct sy_prng *prng, struct sim_config *config)
 	params->read_pin_ns = between(prng, 2, 60) * SIM_S;
 	params->retire_grace_ns = between(prng, 2, 90) * SIM_S;
 	params->park_max_ns = between(prng, 1, 10) * 100 * SIM_MS;
+	struct sy_prng aside = *prng; /* what is drawn after it stays as it was */
+	params->reap_budget = PICK(&aside, 0, 20, 50);
 }
 
 /* Units on several hosts, in some of the seeds: leases in place of exits that are reported. Drawn

@@ -101,7 +101,8 @@ static void damage_sums(struct sy_core *core)
 	const struct spot spots[] = {
 		SPOT(tables->row_count), SPOT(tables->rounding_bytes),
 		SPOT(tables->spaces[SY_SPACE_SLAB].hole_count),
-		SPOT(tables->disk_bytes[SY_BLOB_ON_SSD]),
+		SPOT(tables->disk_bytes[SY_BLOB_ON_SSD]), SPOT(tables->reap_head),
+		SPOT(tables->reap_count),
 		SPOT(tables->spaces[SY_SPACE_DISK].free_bytes),
 		SPOT(tables->spaces[SY_SPACE_SLAB].free_bytes), SPOT(tables->bytes[SY_BLOB_PUBLISHED]),
 		SPOT(tables->bytes[SY_BLOB_ON_SSD]), SPOT(tables->bytes[SY_BLOB_QUARANTINED]),

@@ -182,6 +182,8 @@ static void test_accounts(void **state)
 	                &core->volatiles.quarantined_blobs, blob);
 	sy_blob_move(core, blob, SY_BLOB_FREE);
 	check_bytes(core, SY_BLOB_FREE, 0);
+	assert_int_equal(core->tables.entries.used, core->tables.reap_count);
+	sy_entry_reap(core, UINT32_MAX);
 	assert_int_equal(core->tables.blobs.used + core->tables.entries.used, 0);
 	assert_int_equal(core->tables.fields.pool.used, 0);
 	tables_close(core);
