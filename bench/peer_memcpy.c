@@ -1,6 +1,8 @@
-/* glibc's memcpy, one thread, on the very kind of pages the others use: a put copies from private
- * memory into the upper end of a slab, which no unit has given out; a get copies from there into
- * a private block that is kept from one get to the next. */
+/* glibc's memcpy on the very kind of pages the others use: a put copies from private memory into
+ * the upper end of a slab, which no unit has given out; a get copies from there into a private
+ * block that is kept from one get to the next. One thread, or tuned two, which take half of each
+ * large copy, and of the slab the part below. */
+#include <pthread.h>
 #include <slabyard/status.h>
 
 #include <stdio.h>
@@ -19,9 +21,21 @@ struct area {
 	size_t column_at[PAYLOAD_COLUMNS_MAX]; /* position p of a column lies p * max_bytes further */
 };
 
+/* The second thread: what it is to copy, and whether it has. */
+struct helper {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	void *to;
+	const void *from;
+	size_t bytes; /* 0: nothing */
+	bool ends;
+};
+
 struct connection {
 	struct peer *peer;
 	struct area *area;
+	struct helper *helper; /* NULL: one thread */
 	uint8_t *block;
 	size_t block_bytes;
 	size_t *block_at; /* of each value of the last get */
@@ -38,6 +52,72 @@ static size_t room(const struct payload *payload, struct area *area)
 	return (bytes + (2u << 20) - 1) & ~(size_t)((2u << 20) - 1);
 }
 
+static void *help(void *context)
+{
+	struct helper *helper = context;
+
+	pthread_mutex_lock(&helper->lock);
+	while (!helper->ends) {
+		if (helper->bytes > 0) {
+			memcpy(helper->to, helper->from, helper->bytes);
+			helper->bytes = 0;
+			pthread_cond_signal(&helper->changed);
+		}
+		pthread_cond_wait(&helper->changed, &helper->lock);
+	}
+	pthread_mutex_unlock(&helper->lock);
+	return NULL;
+}
+
+static struct helper *helper_new(void)
+{
+	struct helper *helper = calloc(1, sizeof *helper);
+
+	if (helper == NULL)
+		return NULL;
+	pthread_mutex_init(&helper->lock, NULL);
+	pthread_cond_init(&helper->changed, NULL);
+	if (pthread_create(&helper->thread, NULL, help, helper) == 0)
+		return helper;
+	free(helper);
+	return NULL;
+}
+
+static void helper_free(struct helper *helper)
+{
+	if (helper == NULL)
+		return;
+	pthread_mutex_lock(&helper->lock);
+	helper->ends = true;
+	pthread_cond_signal(&helper->changed);
+	pthread_mutex_unlock(&helper->lock);
+	pthread_join(helper->thread, NULL);
+	free(helper);
+}
+
+/* The helper holds its lock while it copies, so that waiting for the lock is waiting for it. */
+static void copy(struct connection *c, void *to, const void *from, size_t bytes)
+{
+	struct helper *helper = bytes >= 1u << 20 ? c->helper : NULL;
+	size_t half = helper != NULL ? bytes / 128 * 64 : bytes;
+
+	if (helper != NULL) {
+		pthread_mutex_lock(&helper->lock);
+		helper->to = (uint8_t *)to + half;
+		helper->from = (const uint8_t *)from + half;
+		helper->bytes = bytes - half;
+		pthread_cond_signal(&helper->changed);
+		pthread_mutex_unlock(&helper->lock);
+	}
+	memcpy(to, from, half);
+	if (helper == NULL)
+		return;
+	pthread_mutex_lock(&helper->lock);
+	while (helper->bytes > 0)
+		pthread_cond_wait(&helper->changed, &helper->lock);
+	pthread_mutex_unlock(&helper->lock);
+}
+
 static bool memcpy_open(struct peer *peer)
 {
 	struct area *area = calloc(1, sizeof *area);
@@ -52,9 +132,10 @@ static bool memcpy_open(struct peer *peer)
 	if (sy_local_connect(peer->address, sy_clock_now_ns() + 5000000000u, &welcome, &socket_fd,
 	                     &fd, &err) != SY_OK)
 		return peer_fail(peer, "%s", err.message);
-	if (welcome.slab_bytes >= 2 * area->bytes)
+	size_t below = (peer->tuned ? 2 : 1) * area->bytes;
+	if (welcome.slab_bytes >= below + area->bytes)
 		area->base = mmap(NULL, area->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
-		                  (off_t)(welcome.slab_bytes - area->bytes));
+		                  (off_t)(welcome.slab_bytes - below));
 	close(fd);
 	sy_local_close(socket_fd);
 	if (area->base == NULL || area->base == MAP_FAILED) {
@@ -78,6 +159,7 @@ static void memcpy_disconnect(void *connection)
 {
 	struct connection *c = connection;
 
+	helper_free(c->helper);
 	free(c->block);
 	free(c->block_at);
 	free(c);
@@ -99,7 +181,9 @@ static void *memcpy_connect(struct peer *peer, uint32_t batch_max, bool fresh)
 	c->block_bytes = (row_bytes * batch_max + huge - 1) & ~(huge - 1);
 	c->block = aligned_alloc(huge, c->block_bytes);
 	c->block_at = calloc((size_t)batch_max * payload->column_count, sizeof *c->block_at);
-	if (c->block == NULL || c->block_at == NULL) {
+	if (peer->tuned)
+		c->helper = helper_new();
+	if (c->block == NULL || c->block_at == NULL || (peer->tuned && c->helper == NULL)) {
 		memcpy_disconnect(c);
 		return NULL;
 	}
@@ -127,13 +211,13 @@ static bool memcpy_put(void *connection, const struct batch *batch, enum peer_wa
 		const uint8_t *from = of->data + of->offsets[batch->slot];
 
 		if (way == PEER_COLUMNS) {
-			memcpy(place(c, batch, 0, f), from,
-			       of->offsets[batch->slot + batch->count] - of->offsets[batch->slot]);
+			copy(c, place(c, batch, 0, f), from,
+			     of->offsets[batch->slot + batch->count] - of->offsets[batch->slot]);
 			continue;
 		}
 		for (uint32_t i = 0; i < batch->count; i++)
-			memcpy(place(c, batch, i, f), of->data + of->offsets[batch->slot + i],
-			       of->offsets[batch->slot + i + 1] - of->offsets[batch->slot + i]);
+			copy(c, place(c, batch, i, f), of->data + of->offsets[batch->slot + i],
+			     of->offsets[batch->slot + i + 1] - of->offsets[batch->slot + i]);
 	}
 	return true;
 }
@@ -162,11 +246,11 @@ static bool memcpy_get(void *connection, const struct batch *batch, enum peer_wa
 
 			c->block_at[(size_t)i * payload->column_count + f] = at;
 			if (way != PEER_COLUMNS)
-				memcpy(c->block + at, place(c, batch, i, f), bytes);
+				copy(c, c->block + at, place(c, batch, i, f), bytes);
 			at += bytes;
 		}
 		if (way == PEER_COLUMNS)
-			memcpy(c->block + start, from, at - start);
+			copy(c, c->block + start, from, at - start);
 	}
 	return true;
 }

@@ -45,14 +45,19 @@ class Group:
     def data_bytes(self):
         return self.row_bytes() * self.rows
 
+    def two_copiers(self):
+        """Is memcpy by two threads among the contenders?"""
+        return self.value_bytes >= MIB
+
     def slab_bytes(self, unit_count=1):
         """Room for all rows, for what single rows that are replaced leave behind in blobs of many,
-        for batches that replace others, and, of a single unit, for memcpy's half."""
+        for batches that replace others, and, of a single unit, for memcpy's part."""
         writes = sum(6 * c.ops for c in self.cases if c.op in ("put", "overwrite") and c.rows == 1)
         loose = min(writes, self.rows) if self.row_bytes() < MIB else 2
         batch = max(c.rows for c in self.cases) * (self.row_bytes() + 192)
         rows = self.rows * (self.row_bytes() + 448) + 3 * batch + loose * (self.row_bytes() + 512)
         half = self.data_bytes() + 8 * MIB if unit_count == 1 else 0
+        half *= 2 if self.two_copiers() else 1
         each = (rows // unit_count + half) * 33 // 32 + 32 * MIB
         return (max(each, 2 * half) + 2 * MIB - 1) // (2 * MIB) * (2 * MIB)
 
@@ -126,10 +131,10 @@ SUITES = {
 
 # case, against whom (the fastest of them), at most so much of their time, as the table words it
 GOALS = [
-    ("put-64MiB", ["memcpy"], 1 / 0.95, "0.95 of memcpy by one thread"),
-    ("get-64MiB", ["memcpy"], 1 / 0.95, "0.95 of memcpy by one thread"),
-    ("put-1GiB", ["memcpy"], 1 / 0.95, "0.95 of memcpy by one thread"),
-    ("get-1GiB", ["memcpy"], 1 / 0.95, "0.95 of memcpy by one thread"),
+    ("put-64MiB", ["memcpy"], 1.0, "memcpy's time, by two threads against one"),
+    ("get-64MiB", ["memcpy"], 1.0, "memcpy's time, by two threads against one"),
+    ("put-1GiB", ["memcpy"], 1.0, "memcpy's time, by two threads against one"),
+    ("get-1GiB", ["memcpy"], 1.0, "memcpy's time, by two threads against one"),
     ("put-1MiB", ["memcpy"], 1 / 0.7, "0.7 of memcpy"),
     ("get-1MiB", ["memcpy"], 1 / 0.7, "0.7 of memcpy"),
     ("put-4KiB", ["redis", "redis-tuned"], 0.7, "0.7 of redis's time"),

@@ -6,6 +6,7 @@ from xml.sax.saxutils import escape
 COLORS = {
     "slabyard": "#c0392b",
     "memcpy": "#555555",
+    "memcpy-2": "#999999",
     "redis": "#2980b9",
     "redis-tuned": "#7fb3d5",
     "memcached": "#27ae60",

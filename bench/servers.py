@@ -46,6 +46,8 @@ class Servers:
         first = self.run_dirs[0]
         if "memcpy" in self.wanted and len(self.unit_counts) == 1:
             self.peers.append(f"memcpy,memcpy,{first}/unit-0.sock,0")
+            if self.group.two_copiers():
+                self.peers.append(f"memcpy,memcpy-2,{first}/unit-0.sock,1")
         if not self.group.peers:
             return
         for name, start in (("redis", self.start_redis), ("memcached", self.start_memcached)):
