@@ -145,6 +145,18 @@ static int detach(struct up *up)
 	return exit_status;
 }
 
+/* Units start in another folder. False and errno: it is not there. A path that was not given stays
+ * so. */
+static bool make_absolute(const char **path, char ret_absolute[PATH_MAX])
+{
+	if (*path == NULL)
+		return true;
+	if (realpath(*path, ret_absolute) == NULL)
+		return false;
+	*path = ret_absolute;
+	return true;
+}
+
 int sy_command_up(struct sy_cli *cli, int argc, char **argv)
 {
 	struct up up = {.cli = cli, .unit_count = 1, .report_fd = -1};
@@ -177,13 +189,12 @@ int sy_command_up(struct sy_cli *cli, int argc, char **argv)
 		return sy_cli_misused(cli, "how much memory a unit shall have? give --slab-bytes SIZE");
 	struct sy_unit_config config;
 	sy_error err;
-	char keys[PATH_MAX]; /* units start in another folder */
-	if (up.unit.keys != NULL) {
-		if (realpath(up.unit.keys, keys) == NULL)
-			return sy_cli_fail(cli, "cannot open the keys in %s: %s", up.unit.keys,
-			                   strerror(errno));
-		up.unit.keys = keys;
-	}
+	char keys[PATH_MAX], ssd_dir[PATH_MAX];
+	if (!make_absolute(&up.unit.keys, keys))
+		return sy_cli_fail(cli, "cannot open the keys in %s: %s", up.unit.keys, strerror(errno));
+	if (!make_absolute(&up.unit.ssd_dir, ssd_dir))
+		return sy_cli_fail(cli, "cannot open the directory --ssd-dir %s: %s", up.unit.ssd_dir,
+		                   strerror(errno));
 	sy_unit_options_config(&up.unit, 0, (uint32_t)up.unit_count, cli->run_dir, &config);
 	if (sy_unit_config_check(&config, &err) != SY_OK)
 		return sy_cli_fail(cli, "%s", err.message);
