@@ -65,7 +65,8 @@ struct sy_hub {
 	struct sy_ring_budget budget;
 	uint8_t *lane_copy;      /* SY_RING_BYTES, for receiving, under the lock */
 	struct sy_waiter *leader, *waiters;
-	bool leader_on_bell, keeper_in_epoll;
+	bool leader_on_bell, keeper_in_epoll; /* asleep there */
+	uint32_t epoll_sleepers; /* in sy_hub_lead: the leader, and the keeper for a moment */
 	struct sy_scratch scratch; /* for decoding, under the lock */
 
 	pthread_t keeper;

@@ -27,7 +27,7 @@ void sy_waiter_wake(struct sy_hub *hub, struct sy_waiter *waiter)
 		pthread_cond_signal(&waiter->wake);
 	else if (hub->leader_on_bell)
 		sy_bell_ring(hub->bell);
-	else
+	else if (hub->epoll_sleepers > 0) /* else it is at work itself, and sees it by `awake` */
 		(void)!write(hub->wake_fd, &one, sizeof one);
 }
 
@@ -88,9 +88,11 @@ void sy_hub_lead(struct sy_hub *hub, uint64_t until_ns)
 		return;
 	}
 	int wait_ms = sy_clock_poll_ms(sy_clock_now_ns(), until_ns);
+	hub->epoll_sleepers++;
 	pthread_mutex_unlock(&hub->lock);
 	int count = epoll_wait(hub->epoll_fd, events, READY_MAX, wait_ms);
 	pthread_mutex_lock(&hub->lock);
+	hub->epoll_sleepers--;
 	sy_hub_serve(hub, events, count < 0 ? 0 : count);
 }
 
