@@ -78,13 +78,12 @@ static void hub_free(struct sy_hub *hub)
 	free(hub);
 }
 
-static sy_status learn_units(struct sy_hub *hub, sy_error *err)
+static sy_status learn_units(struct sy_hub *hub, uint64_t deadline_ns, sy_error *err)
 {
 	struct sy_unit_list list = {0};
 
 	SY_FAILPOINT(CLIENT_UNITS_ASKED);
-	sy_status status = sy_dir_client_units(
-		hub->directory, 0, sy_clock_now_ns() + hub->config.timeout_ns, &list, err);
+	sy_status status = sy_dir_client_units(hub->directory, 0, deadline_ns, &list, err);
 	SY_FAILPOINT(CLIENT_UNITS_TOLD);
 
 	if (status != SY_OK)
@@ -131,6 +130,8 @@ static sy_status make_parts(struct sy_hub *hub, sy_error *err)
 
 sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hub, sy_error *err)
 {
+	/* Of all of it: on a busy host the making of threads and sockets takes its time, too. */
+	uint64_t deadline_ns = sy_clock_now_ns() + config->timeout_ns;
 	struct sy_hub *hub = calloc(1, sizeof *hub);
 	size_t name_bytes = strlen(config->name_space);
 
@@ -154,7 +155,7 @@ sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hu
 		sy_dir_client_set_interrupt(hub->directory, config->interrupted,
 		                            config->interrupted_context);
 	if (status == SY_OK)
-		status = learn_units(hub, err);
+		status = learn_units(hub, deadline_ns, err);
 	if (status == SY_OK && pthread_create(&hub->keeper, NULL, sy_hub_keeper, hub) != 0)
 		status = sy_fail(err, SY_E_SYS, __func__, "cannot start a thread");
 	if (status != SY_OK) {

@@ -394,7 +394,8 @@ static bool try_once(struct attempt *attempt, uint32_t nth)
 /* What never comes to an nth hit comes to a first one. */
 static void torment(size_t p, enum sy_failpoint_action action, uint32_t round)
 {
-	uint32_t nth = round == 0 ? 1 : 1 + (uint32_t)sy_prng_below(&prng, 4);
+	bool once = round == 0 || is_of_a_start(points[p]); /* a unit starts once */
+	uint32_t nth = once ? 1 : 1 + (uint32_t)sy_prng_below(&prng, 4);
 	bool hit = false;
 
 	for (int i = 0; i < TRIES && !hit; i++) {
