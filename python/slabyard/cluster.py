@@ -10,8 +10,11 @@ import weakref
 from slabyard.client import Client
 
 # The cluster ends when the pipe from this process does: with a line (close), or because this
-# process is gone, however it went.
-_KEEPER = '"$@" </dev/null & pid=$!; exec >&- 2>&-; read -r line; kill -TERM "$pid"; wait "$pid"'
+# process is gone, however it went. $0 is a directory of ours to remove then, or sh.
+_KEEPER = """
+"$@" </dev/null & pid=$!; exec >&- 2>&-; read -r line; kill -TERM "$pid"; wait "$pid"
+[ "$0" = sh ] || rmdir "$0"
+"""
 _STOP_S = 60
 
 
@@ -94,7 +97,7 @@ def local(units=1, *, slab_bytes="256MiB", run_dir=None, options=()):
     ]
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", _KEEPER, "sh", *words],
+            ["/bin/sh", "-c", _KEEPER, top or "sh", *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=said,

@@ -105,7 +105,7 @@ class Local(unittest.TestCase):
                 await_that("the units ended", lambda: not any(map(is_alive, pids)))
                 await_that(
                     "the cluster ended",
-                    lambda: not os.path.exists(os.path.join(run_dir, "directory.ipc")),
+                    lambda: not os.path.exists(os.path.dirname(run_dir)),
                 )
 
 
