@@ -187,7 +187,8 @@ class Apart(unittest.TestCase):
 
     def start(self, command, *words):
         process = subprocess.Popen(
-            [command_path(), command, "--run-dir", self.run_dir, *words],
+            [command_path(), command, "--run-dir", self.run_dir, "--end-with-stdin", *words],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -198,6 +199,7 @@ class Apart(unittest.TestCase):
         for process in self.processes:
             process.kill()
             process.wait(PATIENCE_S)
+            process.stdin.close()
             process.stdout.close()
 
     def states(self):
@@ -237,9 +239,24 @@ class Apart(unittest.TestCase):
         self.assertIsNone(self.directory.poll())
         for unit in self.units:
             unit.terminate()
+        self.assert_all_ended()
+
+    def assert_all_ended(self):
         for process in self.processes:
             self.assertEqual(process.wait(PATIENCE_S), 0)
         self.assertFalse(os.path.exists(self.run_dir))
+
+    def test_they_end_with_their_stdin(self):
+        for process in self.processes:
+            process.stdin.close()
+        self.assert_all_ended()
+        done = subprocess.run(
+            [command_path(), "directory", "--run-dir", self.run_dir, "--end-with-stdin"],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"stdin is no pipe", done.stderr)
 
 
 if __name__ == "__main__":

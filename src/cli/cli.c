@@ -1,10 +1,15 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { HELP_BYTES = 16384 };
 
@@ -64,6 +69,24 @@ bool sy_cli_needs_run_dir(const struct sy_cli *cli)
 		return true;
 	sy_cli_misused(cli, "no cluster was named: give --run-dir DIR or set SLABYARD_RUN_DIR");
 	return false;
+}
+
+bool sy_cli_end_with_stdin(const struct sy_cli *cli)
+{
+	struct stat about;
+	struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
+	/* The system sends the signal, so no loop has to watch for it. */
+	bool ok = fstat(STDIN_FILENO, &about) == 0 && S_ISFIFO(about.st_mode) &&
+	          fcntl(STDIN_FILENO, F_SETOWN, getpid()) == 0 &&
+	          fcntl(STDIN_FILENO, F_SETSIG, SIGTERM) == 0 &&
+	          fcntl(STDIN_FILENO, F_SETFL, O_ASYNC) == 0;
+	if (!ok) {
+		sy_cli_misused(cli, "--end-with-stdin: stdin is no pipe");
+		return false;
+	}
+	if (poll(&wait, 1, 0) > 0) /* closed before we listened */
+		raise(SIGTERM);
+	return true;
 }
 
 int sy_cli_finish(const struct sy_cli *cli)

@@ -53,6 +53,16 @@ bool sy_cli_parse(struct sy_cli *cli, const struct sy_usage *usage, int argc, ch
 /* False, after telling it: no run directory was given; exit with SY_EXIT_USAGE. */
 bool sy_cli_needs_run_dir(const struct sy_cli *cli);
 
+/* For processes that other programs run: */
+#define SY_CLI_END_WITH_STDIN_OPTION(flag) \
+	{ \
+		.name = "end-with-stdin", .kind = SY_OPTION_FLAG, .target = (flag), \
+		.help = "end, as at SIGTERM, when the pipe on stdin is closed" \
+	}
+/* From now on this process gets SIGTERM when the last writer of the pipe on stdin is gone, however
+ * it went. False, after telling it: stdin is no pipe; exit with SY_EXIT_USAGE. */
+bool sy_cli_end_with_stdin(const struct sy_cli *cli);
+
 /* One line on stderr: "slabyard put: <message>". Returns SY_EXIT_FAILED, so that a subcommand
  * writes `return sy_cli_fail(cli, "cannot read %s", path);`. */
 int sy_cli_fail(const struct sy_cli *cli, const char *format, ...)

@@ -55,6 +55,7 @@ int sy_command_directory(struct sy_cli *cli, int argc, char **argv)
 	struct sy_dir_daemon_config config = {
 		.times = {5 * second_ns, 45 * second_ns, 60 * second_ns}, .ready = tell_ready};
 	struct sy_dir_times *times = &config.times;
+	bool end_with_stdin = false;
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
 		{.name = "units", .value = "N", .kind = SY_OPTION_COUNT, .target = &unit_count, .min = 1,
@@ -73,6 +74,7 @@ int sy_command_directory(struct sy_cli *cli, int argc, char **argv)
 		 .help = "a unit unanswered so long answers nobody; default: 45s"},
 		{.name = "dead-after", .value = "TIME", .kind = SY_OPTION_DURATION,
 		 .target = &times->dead_after_ns, .help = "a unit silent so long is dead; default: 60s"},
+		SY_CLI_END_WITH_STDIN_OPTION(&end_with_stdin),
 	};
 	const struct sy_usage usage = {
 		.name = "directory",
@@ -87,6 +89,8 @@ int sy_command_directory(struct sy_cli *cli, int argc, char **argv)
 	if (!sy_cli_parse(cli, &usage, argc, argv, &arguments, &exit_status))
 		return exit_status;
 	if (!sy_cli_needs_run_dir(cli))
+		return SY_EXIT_USAGE;
+	if (end_with_stdin && !sy_cli_end_with_stdin(cli))
 		return SY_EXIT_USAGE;
 	prctl(PR_SET_NAME, "slabyard-dir");
 	config.run_dir = cli->run_dir;

@@ -45,6 +45,7 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 {
 	uint64_t unit_id = 0, unit_count = 0;
 	const char *directory = NULL;
+	bool end_with_stdin = false;
 	struct sy_unit_options unit;
 	sy_unit_options_init(&unit);
 	const struct sy_option options[] = {
@@ -56,6 +57,7 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 		 .help = "units of the cluster; default: as the directory says, or 1"},
 		{.name = "directory", .value = "ADDRESS", .kind = SY_OPTION_TEXT, .target = &directory,
 		 .help = "the directory to register at; default: none"},
+		SY_CLI_END_WITH_STDIN_OPTION(&end_with_stdin),
 		SY_UNIT_OPTION_ROWS(&unit),
 	};
 	const struct sy_usage usage = {
@@ -77,6 +79,8 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 		unit_count = 1;
 	if (unit_count == 0 && units_count(directory, unit.keys, &unit_count, &err) != SY_OK)
 		return sy_cli_fail(cli, "%s", err.message);
+	if (end_with_stdin && !sy_cli_end_with_stdin(cli))
+		return SY_EXIT_USAGE;
 	prctl(PR_SET_NAME, "slabyard-unit");
 	struct sy_unit_config config;
 	sy_unit_options_config(&unit, (uint32_t)unit_id, (uint32_t)unit_count, cli->run_dir, &config);

@@ -1,0 +1,136 @@
+"""The configuration of the backend: its keys, and what is said of others."""
+
+import difflib
+import types
+from collections.abc import Mapping
+
+BACKENDS = ("SlabyardStore", "NixlStore")
+
+# name: (default, what it says)
+KEYS = {
+    "num_storage_units": (2, "units in all, round-robin over the nodes"),
+    "storage_units_per_node": (None, "instead: units on each node of node_ids"),
+    "node_ids": (None, "Ray's ids of the nodes that get units; default: all that are alive"),
+    "required_node_resource": (None, "only nodes with this Ray resource get units"),
+    "slab_bytes": ("1GiB", "memory of each unit, in bytes or as 64MiB"),
+    "unit_cpus": (0, "CPUs that Ray sets aside for each unit"),
+    "unit_options": ((), "further words for `slabyard unit`"),
+    "placement_timeout_s": (60, "how long Ray may take to place the units"),
+    "start_timeout_s": (120, "how long a placed unit may take until it serves"),
+    "start_units": (True, "false: join the cluster that runs in run_dir already"),
+    "run_dir": (None, "where the cluster lives; default: a temporary one"),
+    "namespace": (None, "keys of other namespaces are not seen"),
+    "op_timeout_s": (120, "caps every put, get and clear"),
+    "control_timeout_s": (30, "one wait for a unit's reply, then it is asked again"),
+    "client_threads": (4, "operations of one process that run at the same time"),
+}
+FOUND = "cluster"  # what the bootstrap found, for the managers; no key of the user's
+
+# What other backends call it.
+_ELSEWHERE = {
+    "num_data_storage_units": "num_storage_units",
+    "num_units": "num_storage_units",
+    "units": "num_storage_units",
+    "units_per_node": "storage_units_per_node",
+    "total_storage_size": "slab_bytes",
+    "global_segment_size": "slab_bytes",
+    "slab_size": "slab_bytes",
+    "slab_size_bytes": "slab_bytes",
+    "timeout_s": "op_timeout_s",
+    "transfer_timeout_s": "op_timeout_s",
+    "auto_init": "start_units",
+}
+_NOTHING = {
+    "storage_unit_placement": "resolve it to node_ids and give storage_units_per_node",
+    "client_staging_bytes": "on one host nothing is staged, so there is nothing to set",
+    "client_staging_buffers": "on one host nothing is staged, so there is nothing to set",
+    "client_pool_max_bytes": "on one host nothing is staged, so there is nothing to set",
+    "read_pin_s": 'it is a unit\'s: unit_options=["--read-pin", "60s"]',
+    "ssd_dir": "this version has no SSD tier for it",
+    "client_name": "the manager names its client itself",
+}
+
+
+def _mapping(block, where):
+    if block is None:
+        return {}
+    if not isinstance(block, Mapping) and not hasattr(block, "items"):
+        raise ValueError(f"{where} is a block of keys, not {block!r}")
+    return block
+
+
+def _right_name(key):
+    """What to do instead of a key that does not exist."""
+    if key in _ELSEWHERE:
+        return f"the key is {_ELSEWHERE[key]}"
+    if key in _NOTHING:
+        return _NOTHING[key]
+    near = difflib.get_close_matches(key, KEYS, 1)
+    return f"did you mean {near[0]}?" if near else f"the keys are {', '.join(KEYS)}"
+
+
+def _positive(values, name, kinds=int):
+    value = values[name]
+    if isinstance(value, bool) or not isinstance(value, kinds) or value <= 0:
+        raise ValueError(f"{name} is a number over 0, not {value!r}")
+
+
+def settings(block, where="backend.SlabyardStore"):
+    """The checked block as a namespace with all keys. ValueError names what is wrong."""
+    block = _mapping(block, where)
+    for key in block:
+        if key not in KEYS and key != FOUND:
+            raise ValueError(f"{where}.{key}: no such key; {_right_name(key)}")
+    given = {name for name in KEYS if block.get(name) is not None}
+    values = {
+        name: block[name] if name in given else default for name, (default, _) in KEYS.items()
+    }
+    for name in ("placement_timeout_s", "start_timeout_s", "op_timeout_s", "control_timeout_s"):
+        _positive(values, name, (int, float))
+    for name in ("num_storage_units", "client_threads"):
+        _positive(values, name)
+    if "storage_units_per_node" in given:
+        _positive(values, "storage_units_per_node")
+        if "num_storage_units" in given:
+            raise ValueError("give num_storage_units or storage_units_per_node, not both")
+    if not isinstance(values["start_units"], bool):
+        raise ValueError(f"start_units is true or false, not {values['start_units']!r}")
+    for name in ("node_ids", "unit_options"):
+        if isinstance(values[name], str):
+            raise ValueError(f"{name} is a list, not the text {values[name]!r}")
+        values[name] = [str(one) for one in values[name] or ()]
+    values["cluster"] = block.get(FOUND)
+    if not values["start_units"] and values["run_dir"] is None:
+        raise ValueError("start_units is false: name the run_dir of the cluster to join")
+    return types.SimpleNamespace(**values)
+
+
+def block_of(conf):
+    """(name, block) of the backend that a whole configuration chooses."""
+    backend = _mapping(conf.get("backend"), "backend")
+    name = backend.get("storage_backend")
+    # The bootstrap's registry of TransferQueue ignores case, its other ones do not.
+    exact = {one.lower(): one for one in BACKENDS}.get(str(name).lower())
+    if exact is None:
+        raise ValueError(f"backend.storage_backend is {name!r}, not {' or '.join(BACKENDS)}")
+    if name != exact:
+        raise ValueError(f"backend.storage_backend is {name!r}: write {exact}")
+    return name, backend.get(name)
+
+
+def check(conf):
+    """The settings of a whole configuration. ValueError: a key is wrong or misplaced."""
+    name, block = block_of(conf)
+    backend = conf["backend"]
+    for where, place in (("", conf), ("backend.", backend)):
+        for key in place:
+            if key in KEYS and key not in BACKENDS:
+                raise ValueError(f"{where}{key} is misplaced: write backend.{name}.{key}")
+            if key in BACKENDS and place is conf:
+                raise ValueError(f"{key} is misplaced: write backend.{key}")
+            if key in BACKENDS and key != name:
+                raise ValueError(
+                    f"backend.{key} is not used, since storage_backend is {name}: "
+                    f"write backend.{name}"
+                )
+    return settings(block, f"backend.{name}")
