@@ -20,7 +20,7 @@ before the next one: TransferQueue leaves its controller running.
 
 Objects that msgpack does not give back exactly are pickled, as TransferQueue's own backends do:
 use it only among processes that trust each other. Checkpoints are not supported yet:
-tq.save_checkpoint and tq.load_checkpoint raise NotImplementedError.
+tq.save_checkpoint raises a RuntimeError that says so.
 """
 
 from transfer_queue.storage.bootstrap import StorageBootstrapProvider

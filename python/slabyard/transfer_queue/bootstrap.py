@@ -7,9 +7,9 @@ import uuid
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from slabyard._ray import DirectoryActor, UnitActor, boot_id
 from slabyard.transfer_queue import config
-from slabyard.transfer_queue.cluster import Found, boot_id
-from slabyard.transfer_queue.units import DirectoryActor, UnitActor
+from slabyard.transfer_queue.cluster import Found
 
 RAY_NAMESPACE = "slabyard"
 _STOP_S = 60
@@ -58,7 +58,7 @@ def _why_not_placed(settings, slots, unit_ids, said):
     free = ray.available_resources().get("CPU", 0)
     return (
         f"Ray placed {len(slots) - len(unit_ids)} of {len(slots)} units {said}: unit {unit_id} "
-        f"needs {settings.unit_cpus:g} CPU on node {slots[unit_id]}, which has {has:g} in all, "
+        f"needs {settings.unit_cpus:g} CPU on {slots[unit_id]}, which has {has:g} in all, "
         f"and {free:g} are free in the whole cluster; lower backend.SlabyardStore.unit_cpus"
     )
 
@@ -89,6 +89,7 @@ def _started(actors, address, timeout_s):
     refs = [actor.start.remote(address) for actor in actors]
     identities = []
     end = time.monotonic() + timeout_s + _STOP_S  # an actor answers within timeout_s
+    ray.wait(refs, num_returns=len(refs), timeout=timeout_s + _STOP_S, fetch_local=False)
     for k, ref in enumerate(refs):
         try:
             identities.append(ray.get(ref, timeout=max(0, end - time.monotonic())))
@@ -128,7 +129,7 @@ def _start(settings, run_id, actors):
         raise RuntimeError(f"Ray did not start the directory on node {here}: {e}") from None
     units = []
     for k, node_id in enumerate(slots):
-        words = ["--run-dir", run_dir, "--unit-id", str(k), "--units", str(len(slots))]
+        words = ["--run-dir", run_dir, "--id", str(k), "--units", str(len(slots))]
         words += ["--slab-bytes", str(settings.slab_bytes), *settings.unit_options]
         units.append(
             make(UnitActor, f"unit-{k}", node_id, settings.unit_cpus, k, words, timeout_s)

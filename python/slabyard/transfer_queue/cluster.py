@@ -1,13 +1,7 @@
 """A running cluster as processes of the job know it, and their way in."""
 
-import pathlib
-
+from slabyard._ray import boot_id
 from slabyard.client import Client
-
-
-def boot_id():
-    """Which start of which host this is."""
-    return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 class Found:

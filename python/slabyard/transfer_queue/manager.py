@@ -88,11 +88,15 @@ class SlabyardStorageManager(StorageManager):
     def _clear(self, rows, deadline):
         self._client.clear(rows, deadline=deadline)
 
+    # Not a NotImplementedError: TransferQueue only logs that, and saves all but the data.
     async def save_checkpoint(self, checkpoint_dir):
-        raise NotImplementedError("SlabyardStore does not support checkpoints yet")
+        raise RuntimeError(
+            "SlabyardStore does not support checkpoints yet; save_checkpoint(..., "
+            "include_storage=False) saves the controller alone"
+        )
 
     async def load_checkpoint(self, checkpoint_dir):
-        raise NotImplementedError("SlabyardStore does not support checkpoints yet")
+        raise RuntimeError("SlabyardStore does not support checkpoints yet")
 
     def close(self):
         super().close()

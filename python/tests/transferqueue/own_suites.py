@@ -19,6 +19,7 @@ CONF = {
 
 def pytest_configure(config):
     os.environ["TQ_TEST_BACKEND"] = "SlabyardStore"
+    os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
 
 
 def pytest_sessionstart(session):

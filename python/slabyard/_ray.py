@@ -2,6 +2,8 @@
 
 An actor holds the writing end of its process's stdin, and the process ends when that closes: so
 it does with its actor, however that went, and with the job, whose actors Ray ends.
+
+Imports neither torch nor TransferQueue: an actor that starts in a moment is all a unit needs.
 """
 
 import contextlib
@@ -20,7 +22,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from slabyard.cluster import command_path
 from slabyard.errors import DataPlaneTimeout
-from slabyard.transfer_queue.cluster import boot_id
 from slabyard.transport import Directory
 
 # Ray kills the children of an actor that ends; this one is nobody's child soon, and so ends by
@@ -28,6 +29,11 @@ from slabyard.transport import Directory
 _APART = 'exec 3<&0; sh -c \'echo "$$"; exec "$@"\' sh "$@" <&3 3<&- &'
 _END_S = 20  # a unit's clean end takes less
 _POLL_S = 0.05
+
+
+def boot_id():
+    """Which start of which host this is."""
+    return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def start_time(pid):
@@ -106,6 +112,9 @@ class UnitActor:
     def place(self):
         """Answers once Ray has placed the actor: which host this is."""
         return boot_id()
+
+    def node(self):
+        return ray.get_runtime_context().get_node_id()
 
     def start(self, address):
         """Starts the unit, waits until it is registered, and says what names it."""

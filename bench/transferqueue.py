@@ -1,0 +1,181 @@
+"""One batch of GRPO's shape through TransferQueue's public API, on several of its backends.
+
+Put, get and clear of 512 rows by 8 fields, 4 of them jagged. Each backend runs in a process of
+its own, one after the other, and gives back tensors that the caller owns, which are summed inside
+the timed region. Two times are told: of the storage calls alone (the manager's put_data, without
+the word to the controller, and get_data), and of the whole API. The rest of the latter is
+TransferQueue's own and the same for all.
+
+    scripts/python transferqueue run bench/transferqueue.py
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
+os.environ.setdefault("TQ_LOGGING_LEVEL", "ERROR")
+
+UNITS = 2
+BLOCKS = {
+    "SimpleStorage": {"num_data_storage_units": UNITS},
+    "SlabyardStore": {"num_storage_units": UNITS, "slab_bytes": "256MiB"},
+    "MooncakeStore": {
+        "global_segment_size": 512 << 20,
+        "local_buffer_size": 256 << 20,
+        "protocol": "tcp",
+    },
+}
+STEPS = ("put_data", "notify_data_update", "get_data", "put", "get", "clear")
+WARM_UP = 3
+
+
+def batch(rows):
+    import torch
+    from tensordict import TensorDict
+
+    seed = torch.Generator().manual_seed(7)
+    lengths = torch.randint(32, 513, (rows,), generator=seed).tolist()
+    total = sum(lengths)
+
+    def jagged(values):
+        return torch.nested.as_nested_tensor(list(values.split(lengths)), layout=torch.jagged)
+
+    floats = [torch.randn(total, generator=seed) for _ in range(3)]
+    return TensorDict(
+        {
+            "input_ids": jagged(torch.randint(0, 150000, (total,), generator=seed)),
+            "generation_logprobs": jagged(floats[0]),
+            "prev_logprobs": jagged(floats[1]),
+            "token_mask": jagged((floats[2] > 0).float()),
+            "input_lengths": torch.tensor(lengths),
+            "sample_mask": torch.ones(rows),
+            "reward": torch.randn(rows, generator=seed),
+            "features": torch.randn(rows, 16, generator=seed),
+        },
+        batch_size=rows,
+    )
+
+
+def sums(data):
+    columns = (data[field] for field in sorted(data.keys()))
+    return [float((c.values() if c.is_nested else c).double().sum()) for c in columns]
+
+
+class Timed:
+    """Adds the time that a method of the manager takes to times[name]."""
+
+    def __init__(self, times, manager, name, after=lambda result: None):
+        self._times, self._name, self._after = times, name, after
+        self._method = getattr(manager, name)
+        setattr(manager, name, self)
+
+    async def __call__(self, *arguments, **named):
+        began = time.perf_counter()
+        result = await self._method(*arguments, **named)
+        self._after(result)
+        self._times[self._name].append(time.perf_counter() - began)
+        return result
+
+
+def measure(backend, rows, rounds):
+    """Runs one backend in this process; {step: [seconds]}."""
+    import ray
+    import transfer_queue as tq
+
+    import slabyard.transfer_queue
+
+    ray.init(num_cpus=8, object_store_memory=200 << 20, include_dashboard=False)
+    conf = tq.init({"backend": {"storage_backend": backend, backend: BLOCKS[backend]}})
+    times = {step: [] for step in STEPS}
+    master = None
+    if backend == "MooncakeStore":
+        master = tq.interface._TQ_STORAGE[backend]
+    try:
+        client = tq.get_client()
+        for name in STEPS[:2]:
+            Timed(times, client.storage_manager, name)
+        Timed(times, client.storage_manager, "get_data", sums)
+        data = batch(rows)
+        want, fields = sums(data), list(data.keys())
+        for k in range(WARM_UP + rounds):
+            marks = [time.perf_counter()]
+            client.put(data, partition_id=f"step-{k}")
+            marks.append(time.perf_counter())
+            meta = client.get_meta(
+                fields, batch_size=rows, partition_id=f"step-{k}", mode="fetch", task_name="t"
+            )
+            got = sums(client.get_data(meta))
+            marks.append(time.perf_counter())
+            client.clear_samples(meta)
+            marks.append(time.perf_counter())
+            if got != want:
+                raise SystemExit(f"{backend} gave other values back: {got}, not {want}")
+            for step, began, ended in zip(("put", "get", "clear"), marks, marks[1:]):
+                times[step].append(ended - began)
+        return {step: values[WARM_UP:] for step, values in times.items()}
+    finally:
+        tq.close()
+        if backend == "SlabyardStore":
+            slabyard.transfer_queue.shutdown(conf)
+        if master is not None:
+            master.terminate()
+        ray.shutdown()
+
+
+def run_apart(backend, options):
+    words = ["--only", backend, "--rows", str(options.rows), "--rounds", str(options.rounds)]
+    done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode != 0 or not lines:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        return None, said[-1] if said else f"status {done.returncode}"
+    return json.loads(lines[-1]), None
+
+
+def table(results):
+    print(f"{'ms, median of rounds':24}" + "".join(f"{name:>15}" for name in results))
+    made = {}
+    for name, times in results.items():
+        ms = {step: 1e3 * statistics.median(times[step]) for step in STEPS}
+        puts = [a - b for a, b in zip(times["put_data"], times["notify_data_update"])]
+        ms["storage put"], ms["storage get"] = 1e3 * statistics.median(puts), ms["get_data"]
+        ms["storage put + get"] = ms["storage put"] + ms["storage get"]
+        ms["API put"], ms["API get"], ms["API clear"] = ms["put"], ms["get"], ms["clear"]
+        ms["API put + get + clear"] = ms["put"] + ms["get"] + ms["clear"]
+        ms["of it outside storage"] = ms["API put + get + clear"] - ms["storage put + get"]
+        made[name] = ms
+    for row in list(next(iter(made.values())))[len(STEPS) :]:
+        print(f"{row:24}" + "".join(f"{ms[row]:15.2f}" for ms in made.values()))
+    for name, ms in made.items():
+        if name != "SlabyardStore" and "SlabyardStore" in made:
+            for row in ("storage put + get", "API put + get + clear"):
+                ratio = ms[row] / made["SlabyardStore"][row]
+                print(f"{row}: slabyard is {ratio:.1f} times as fast as {name}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--only", choices=BLOCKS, help="one backend, in this process, as JSON")
+    options = parser.parse_args()
+    if options.only:
+        print(json.dumps(measure(options.only, options.rows, options.rounds)))
+        return
+    results = {}
+    for backend in BLOCKS:
+        times, why = run_apart(backend, options)
+        if times is None:
+            print(f"{backend} not measured: {why}")
+        else:
+            results[backend] = times
+    table(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Units under Ray: placed or refused with a word, watched, and ended with those they are for."""
+
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+import ray
+import torch
+import transfer_queue as tq
+from ray.cluster_utils import Cluster
+from tensordict import TensorDict
+from tq_support import SMALL_RAY, await_that, conf_of, start_ray
+
+import slabyard
+from slabyard.errors import DataPlaneLostKeys
+from slabyard.transfer_queue import bootstrap
+
+JOB = """
+import os, signal, sys
+from tq_support import *
+start_ray()
+conf = tq.init(conf_of())
+print(conf.backend.SlabyardStore.cluster.run_dir, flush=True)
+sys.stdin.readline()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def slabs_of(run_dir):
+    found = []
+    for name in os.listdir(run_dir):
+        if name.endswith(".lock") and name.startswith("unit-"):
+            with open(os.path.join(run_dir, name)) as file:
+                found += [line.split()[1] for line in file if line.startswith("slab ")]
+    return found
+
+
+class Watched(unittest.TestCase):
+    def start(self, **block):
+        conf = conf_of(**block)
+        bootstrap.initialize(conf)
+        self.addCleanup(bootstrap.shutdown, conf)
+        self.found = conf.backend.SlabyardStore.cluster
+        self.actors = bootstrap._running[self.found.run_id]
+        return conf
+
+    def units(self):
+        return slabyard.Directory(run_dir=self.found.run_dir, timeout_s=20).units()
+
+    def states(self):
+        return [unit["state"] for unit in self.units()]
+
+    def events(self):
+        return ray.get(self.actors[0].events.remote())
+
+    def nodes_of_units(self):
+        """Where Ray says that the actors of the units run."""
+        seen = [actor.node.remote() for actor in self.actors[1:]]
+        return ray.get(seen)
+
+
+class OneNode(Watched):
+    @classmethod
+    def setUpClass(cls):
+        start_ray()
+        cls.addClassCleanup(ray.shutdown)
+
+    def test_a_unit_that_dies_is_reported(self):
+        self.start(num_storage_units=3)
+        with slabyard.Client(self.found.run_dir, timeout_s=20) as client:
+            client.put({f"{row}@a": row for row in range(3)})
+            os.kill(self.units()[1]["pid"], signal.SIGKILL)
+            await_that("the directory knows", lambda: self.states()[1] == "dead")
+            with self.assertRaises(DataPlaneLostKeys) as caught:
+                client.get(["0@a", "1@a", "2@a"])
+            self.assertEqual(caught.exception.keys, ["1@a"])
+            self.assertEqual(client.get(["0@a", "2@a"]), [0, 2])
+
+    def test_an_actor_that_is_killed_takes_its_unit_along(self):
+        """Also one that stands still: what lives is not called dead, what is dead is."""
+        self.start()
+        pids = [unit["pid"] for unit in self.units()]
+        os.kill(pids[1], signal.SIGSTOP)
+        for actor in self.actors[1:]:
+            ray.kill(actor)
+        await_that("both are known", lambda: self.states() == ["dead", "dead"])
+        self.assertFalse(any(map(is_alive, pids)))
+        await_that("both are told of", lambda: len(self.events()) == 2)
+        self.assertTrue(all("ended with its actor" in text for text in self.events()))
+
+    def test_shutdown_leaves_nothing(self):
+        conf = self.start()
+        pids, slabs = [unit["pid"] for unit in self.units()], slabs_of(self.found.run_dir)
+        self.assertEqual(len(slabs), 2)
+        for _ in range(2):
+            bootstrap.shutdown(conf)
+        self.assertFalse(any(map(is_alive, pids)))
+        self.assertFalse(any(map(os.path.exists, [self.found.run_dir, *slabs])))
+
+    def test_joining_a_running_cluster(self):
+        with slabyard.local(slab_bytes="32MiB") as cluster:
+            conf = conf_of()
+            conf.backend.SlabyardStore = {"start_units": False, "run_dir": cluster.run_dir}
+            bootstrap.initialize(conf)
+            bootstrap.shutdown(conf)
+            with slabyard.Client(conf.backend.SlabyardStore.cluster.run_dir) as client:
+                self.assertEqual(client.unit_count, 1)
+
+    def test_what_cannot_be_started_is_said(self):
+        for block, text in (
+            ({"unit_cpus": 64, "placement_timeout_s": 2}, r"needs 64 CPU on \w+, which has 4"),
+            ({"required_node_resource": "pool"}, "no node offers 'pool'"),
+            ({"node_ids": ["0" * 56]}, "no living node 0000"),
+            ({"slab_bytes": "64 parsecs"}, "did not start: .*parsecs"),
+            ({"slab_bytes": "100TiB"}, "did not start: .*"),
+            ({"unit_options": ["--heartbeat", "-1"]}, "did not start: .*negative"),
+        ):
+            with self.subTest(block):
+                with self.assertRaisesRegex((ValueError, RuntimeError), text):
+                    bootstrap.initialize(conf_of(**block))
+                self.assertEqual(bootstrap._running, {})
+
+
+class TwoNodes(Watched):
+    """Two raylets on this host."""
+
+    def setUp(self):
+        small = {"num_cpus": 2, "object_store_memory": SMALL_RAY["object_store_memory"]}
+        self.cluster = Cluster(initialize_head=True, head_node_args=small)
+        self.addCleanup(self.cluster.shutdown)
+        self.second = self.cluster.add_node(resources={"pool": 1}, **small)
+        ray.init(address=self.cluster.address, log_to_driver=False)
+        self.addCleanup(ray.shutdown)
+
+    def test_placement_and_a_lost_node(self):
+        self.start(num_storage_units=3)
+        first, second = sorted(node["NodeID"] for node in ray.nodes())
+        self.assertEqual(self.nodes_of_units(), [first, second, first])
+        bootstrap.shutdown()
+        pool = self.second.node_id
+        self.start(num_storage_units=None, storage_units_per_node=2, node_ids=[pool])
+        self.assertEqual(self.nodes_of_units(), [pool, pool])
+        bootstrap.shutdown()
+        self.start(required_node_resource="pool")
+        self.assertEqual(self.nodes_of_units(), [pool, pool])
+        self.cluster.remove_node(self.second, allow_graceful=False)
+        await_that("the loss is noticed", lambda: len(self.events()) == 2)
+        self.assertTrue(all("nothing was reported" in text for text in self.events()))
+        self.assertNotIn("dead", self.states())
+
+
+class Jobs(unittest.TestCase):
+    def test_a_killed_job_leaves_nothing(self):
+        job = subprocess.Popen(
+            [sys.executable, "-c", JOB],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.abspath(__file__))},
+        )
+        try:
+            run_dir = job.stdout.readline().strip()
+            pids = [unit["pid"] for unit in slabyard.Directory(run_dir=run_dir).units()]
+            slabs = slabs_of(run_dir)
+            self.assertEqual((len(pids), len(slabs)), (2, 2))
+        finally:
+            job.stdin.close()
+            job.wait(60)
+            job.stdout.close()
+        await_that("its units end", lambda: not any(map(is_alive, pids)))
+        await_that("nothing is left", lambda: not any(map(os.path.exists, [run_dir, *slabs])))
+
+    def test_the_other_names(self):
+        start_ray()
+        self.addCleanup(ray.shutdown)
+        conf = tq.init(conf_of("NixlStore", num_storage_units=1))
+        self.addCleanup(slabyard.transfer_queue.shutdown, conf)
+        self.addCleanup(tq.close)
+        tq.kv_batch_put(["k"], "p", TensorDict({"x": torch.ones(1, 2)}, batch_size=1))
+        self.assertEqual(tq.kv_batch_get(["k"], "p")["x"].values().tolist(), [1.0, 1.0])
+
+
+if __name__ == "__main__":
+    unittest.main()

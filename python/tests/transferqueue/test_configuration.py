@@ -1,0 +1,64 @@
+"""The block of the configuration: what is wrong or misplaced is named, with what is right."""
+
+import unittest
+
+import tq_support  # noqa: F401  (finds the package's modules)
+from omegaconf import OmegaConf
+
+from slabyard.transfer_queue import KEYS, config
+
+
+class Configuration(unittest.TestCase):
+    def conf(self, block=None, name="SlabyardStore", **more):
+        backend = {"storage_backend": name, "SimpleStorage": {"num_data_storage_units": 2}}
+        if block is not None:
+            backend[name] = block
+        return OmegaConf.create({"controller": {}, "backend": {**backend, **more}})
+
+    def test_defaults(self):
+        for name in ("SlabyardStore", "NixlStore"):
+            for block in (None, {}):
+                made = config.check(self.conf(block, name))
+                self.assertEqual((made.num_storage_units, made.slab_bytes), (2, "1GiB"))
+        self.assertTrue(all(text for _, text in KEYS.values()))
+
+    def test_wrong_keys_and_values(self):
+        for block, text in (
+            ({"slab_byte": 1}, "SlabyardStore.slab_byte: no such key; did you mean slab_bytes?"),
+            ({"num_data_storage_units": 2}, "the key is num_storage_units"),
+            ({"transfer_timeout_s": 2}, "the key is op_timeout_s"),
+            ({"total_storage_size": 2}, "the key is slab_bytes"),
+            ({"client_staging_bytes": 2}, "on one host nothing is staged"),
+            ({"zzz": 2}, "the keys are num_storage_units, "),
+            ({"num_storage_units": 0}, "num_storage_units is a number over 0, not 0"),
+            ({"num_storage_units": "2"}, "num_storage_units is a number over 0, not '2'"),
+            ({"op_timeout_s": True}, "op_timeout_s is a number over 0, not True"),
+            ({"num_storage_units": 1, "storage_units_per_node": 1}, "not both"),
+            ({"node_ids": "abc"}, "node_ids is a list"),
+            ({"start_units": "no"}, "start_units is true or false"),
+            ({"start_units": False}, "name the run_dir"),
+            ("2", "backend.SlabyardStore is a block of keys"),
+        ):
+            with self.subTest(block), self.assertRaises(ValueError) as caught:
+                config.check(self.conf(block))
+            self.assertIn(text, str(caught.exception))
+
+    def test_misplaced_keys(self):
+        top = self.conf({})
+        top.slab_bytes = "1GiB"
+        block = self.conf({})
+        block.SlabyardStore = {"slab_bytes": "1GiB"}
+        for conf, text in (
+            (self.conf({}, slab_bytes=1), "write backend.SlabyardStore.slab_bytes"),
+            (top, "slab_bytes is misplaced: write backend.SlabyardStore.slab_bytes"),
+            (block, "SlabyardStore is misplaced: write backend.SlabyardStore"),
+            (self.conf({}, NixlStore={}), "backend.NixlStore is not used"),
+            (self.conf({}, "slabyardstore"), "write SlabyardStore"),
+        ):
+            with self.assertRaises(ValueError) as caught:
+                config.check(conf)
+            self.assertIn(text, str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
