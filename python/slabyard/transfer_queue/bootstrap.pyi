@@ -1,0 +1,6 @@
+from typing import Any
+
+RAY_NAMESPACE: str
+
+def initialize(conf: Any) -> dict[str, Any]: ...
+def shutdown(conf: Any = None) -> None: ...

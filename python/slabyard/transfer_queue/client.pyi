@@ -1,0 +1,16 @@
+from collections.abc import Iterable
+from typing import Any
+
+# At run time a StorageKVClient of TransferQueue.
+class SlabyardStoreClient:
+    def __init__(self, config: Any) -> None: ...
+    def put(self, keys: Iterable[str], values: Iterable[Any]) -> None: ...
+    def get(
+        self,
+        keys: Iterable[str],
+        shapes: Any = None,
+        dtypes: Any = None,
+        custom_backend_meta: Any = None,
+    ) -> list[Any]: ...
+    def clear(self, keys: Iterable[str], custom_backend_meta: Any = None) -> None: ...
+    def close(self) -> None: ...
