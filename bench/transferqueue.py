@@ -89,7 +89,7 @@ def measure(backend, rows, rounds):
 
     import slabyard.transfer_queue
 
-    ray.init(num_cpus=8, object_store_memory=200 << 20, include_dashboard=False)
+    ray.init("local", num_cpus=8, object_store_memory=200 << 20, include_dashboard=False)
     conf = tq.init({"backend": {"storage_backend": backend, backend: BLOCKS[backend]}})
     times = {step: [] for step in STEPS}
     master = None
@@ -174,7 +174,8 @@ def main():
             print(f"{backend} not measured: {why}")
         else:
             results[backend] = times
-    table(results)
+    if results:
+        table(results)
 
 
 if __name__ == "__main__":

@@ -187,7 +187,7 @@ def main():
     options = parser.parse_args()
     options.file = os.path.abspath(options.file)
     source = Rollouts(options.file, options.problems)
-    ray.init(num_cpus=2, object_store_memory=100 << 20, include_dashboard=False)
+    ray.init("local", num_cpus=2, object_store_memory=100 << 20, include_dashboard=False)
     block = {"num_storage_units": options.units, "slab_bytes": "256MiB"}
     conf = tq.init({"backend": {"storage_backend": "SlabyardStore", "SlabyardStore": block}})
     try:

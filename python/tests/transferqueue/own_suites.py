@@ -24,6 +24,7 @@ def pytest_configure(config):
 
 def pytest_sessionstart(session):
     ray.init(
+        address="local",
         num_cpus=8,
         object_store_memory=100 << 20,
         include_dashboard=False,

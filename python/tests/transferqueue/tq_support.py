@@ -19,6 +19,7 @@ import slabyard  # noqa: E402
 import slabyard.transfer_queue  # noqa: E402
 
 SMALL_RAY = {
+    "address": "local",  # not one that somebody else left running
     "num_cpus": 4,
     "object_store_memory": 100 << 20,
     "include_dashboard": False,
