@@ -129,7 +129,11 @@ def measure(backend, rows, rounds):
 
 def run_apart(backend, options):
     words = ["--only", backend, "--rows", str(options.rows), "--rounds", str(options.rounds)]
-    done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True)
+    path = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")  # Mooncake's
+    env = {**os.environ, "PATH": path}
+    done = subprocess.run(
+        [sys.executable, __file__, *words], capture_output=True, text=True, env=env
+    )
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not lines:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
