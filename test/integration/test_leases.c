@@ -157,8 +157,9 @@ static int end_process(pid_t *pid, int signal)
 	int status = 0;
 	if (*pid <= 0)
 		return 0;
-	kill(*pid, signal);
+	/* In this order: the leak sanitizer stops a process at its end, and must not be undone. */
 	kill(*pid, SIGCONT);
+	kill(*pid, signal);
 	waitpid(*pid, &status, 0);
 	*pid = 0;
 	return status;
