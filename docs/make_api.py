@@ -6,6 +6,7 @@
 Run it as `scripts/python run docs/make_api.py`; a test compares its output with the file.
 """
 
+import ast
 import inspect
 import sys
 from pathlib import Path
@@ -33,6 +34,8 @@ SECTIONS = (
 # Of UnitSlabStore these are documented too, though their names begin with an underscore.
 DOCUMENTED = {"_refresh_units", "_unit", "_addr", "_commit", "_put_round", "_failed", "_unit_dead"}
 DOCUMENTED |= {"_call_units"}
+
+BACKEND = "initialize shutdown SlabyardStorageManager SlabyardStoreClient KeysNotFound"
 
 
 def text(doc):
@@ -81,6 +84,33 @@ def exceptions():
     return lines
 
 
+def written(node):
+    """A function, or a class that is called, as its source has it."""
+    inside = {one.name: one for one in getattr(node, "body", ()) if hasattr(one, "name")}
+    made = inside.get("__init__") if isinstance(node, ast.ClassDef) else node
+    names = ast.unparse(made.args).removeprefix("self").removeprefix(", ") if made else None
+    return node.name if made is None else f"{node.name}({names})"
+
+
+def backend():
+    """It is read and not imported, for which TransferQueue and Ray would be needed."""
+    folder = Path(slabyard.__file__).parent / "transfer_queue"
+    trees = {file.stem: ast.parse(file.read_text()) for file in folder.glob("*.py")}
+    nodes = {one.name: one for tree in trees.values() for one in tree.body if hasattr(one, "name")}
+    lines = ["## slabyard.transfer_queue\n", text(ast.get_docstring(trees["__init__"]))]
+    lines += ["The keys of the block and their defaults are in the "
+              "[guide](guide.md#transferqueue-under-ray).\n"]  # fmt: skip
+    for name in BACKEND.split():
+        node = nodes[name]
+        lines += [f"### `slabyard.transfer_queue.{written(node)}`\n"]
+        lines += [text(ast.get_docstring(node))]
+        for member in node.body if isinstance(node, ast.ClassDef) else ():
+            doc = hasattr(member, "name") and ast.get_docstring(member)
+            if doc:
+                lines += [f"#### `{name}.{written(member)}`\n", text(doc)]
+    return lines
+
+
 def page():
     lines = [HEAD]
     for title, doc, module, names in SECTIONS:
@@ -90,7 +120,7 @@ def page():
     lines += ["`BUSY_RETRY_S` = {}, `BUSY_RETRY_MAX_S` = {}, `PENDING_POLL_S` = {} (seconds)\n"
               .format(blobstore.BUSY_RETRY_S, blobstore.BUSY_RETRY_MAX_S,
                       blobstore.PENDING_POLL_S)]  # fmt: skip
-    return "\n".join(line for line in lines + exceptions() if line) + "\n"
+    return "\n".join(line for line in lines + backend() + exceptions() if line) + "\n"
 
 
 if __name__ == "__main__":

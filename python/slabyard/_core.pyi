@@ -52,6 +52,8 @@ class Client:
         timeout_s: float | None,
         control_timeout_s: float | None,
         ssd: bool,
+        keys: str | None,
+        control: int,
     ) -> Self: ...
     @property
     def unit_count(self) -> int: ...
@@ -92,7 +94,7 @@ class Endpoint:
 @final
 class Directory:
     def __new__(
-        cls, run_dir: str | None, address: str | None, timeout_s: float | None
+        cls, run_dir: str | None, address: str | None, timeout_s: float | None, keys: str | None
     ) -> Self: ...
     @property
     def address(self) -> str: ...

@@ -25,7 +25,7 @@ from slabyard.errors import (
     StaleRead,
     TransferFailed,
 )
-from slabyard.transport import Directory, Remote
+from slabyard.transport import Directory, Endpoint, Remote
 
 __all__ = ["LostBlobs", "TransferFailed", "UnitSlabStore"]
 
@@ -177,6 +177,8 @@ class UnitSlabStore:
     def __init__(self, ep, directory, *, namespace, timeout_s, ssd=False, lock=None):
         if lock is not None and not (hasattr(lock, "__enter__") and hasattr(lock, "__exit__")):
             raise TypeError("lock has no __enter__ and __exit__: give a threading.Lock")
+        if not isinstance(ep, Endpoint):
+            raise TypeError(f"ep is a slabyard.Endpoint, not {type(ep).__name__}")
         if not isinstance(directory, Directory):
             directory = Directory(directory, timeout_s=timeout_s)
         self._ep, self._directory = ep, directory

@@ -10,6 +10,7 @@ from slabyard.errors import DataPlaneLostKeys
 
 RUN_DIR_VARIABLE = "SLABYARD_RUN_DIR"
 _VIEW = 1
+_CONTROLS = ("auto", "zmq", "local")  # sy_control, in its order
 
 
 def _check_missing(missing):
@@ -24,6 +25,9 @@ class Client:
     timeout_s: caps every operation (120 s). control_timeout_s: one wait for a unit's reply (30 s).
     ssd: puts may wait for room on a unit's SSD tier. allow_pickle: objects that msgpack does not
     give back exactly are pickled, and pickles are loaded; only for data you trust.
+    keys: the folder of client.key, for a directory and units that ask for keys over tcp.
+    control: what carries messages to units of this host: "auto" is shared memory or else ZeroMQ,
+    "zmq" and "local" (shared memory) are that alone.
 
     Threads may share it; a forked child opens one of its own. `deadline` of every call is
     time.monotonic() seconds, None: the timeout. Ctrl-C ends a call that waits. Every call may
@@ -41,7 +45,11 @@ class Client:
         control_timeout_s=None,
         ssd=False,
         allow_pickle=False,
+        keys=None,
+        control="auto",
     ):
+        if control not in _CONTROLS:
+            raise ValueError(f'control is "auto", "zmq" or "local", not {control!r}')
         if run_dir is None and directory is None:
             run_dir = os.environ.get(RUN_DIR_VARIABLE)
             if run_dir is None:
@@ -51,7 +59,14 @@ class Client:
         if run_dir is not None:
             run_dir = os.fspath(run_dir)
         self._core = _core.Client(
-            run_dir, directory, namespace, timeout_s, control_timeout_s, bool(ssd)
+            run_dir,
+            directory,
+            namespace,
+            timeout_s,
+            control_timeout_s,
+            bool(ssd),
+            None if keys is None else os.fspath(keys),
+            _CONTROLS.index(control),
         )
         self._allow_pickle = bool(allow_pickle)
 
@@ -66,6 +81,8 @@ class Client:
         ValueError for a key twice or not a key, TypeError for a value that cannot be kept.
         """
         if values is None:
+            if not hasattr(keys, "values"):
+                raise TypeError("give values beside keys, or one dict of both")
             keys, values = tuple(keys.keys()), keys.values()
         values, codes = _columns.value_specs(values)
         self._core.put(keys, values, codes, self._allow_pickle, deadline)
@@ -134,6 +151,8 @@ class Client:
         dtype that numpy lacks, and as get does.
         """
         _check_missing(missing)
+        if isinstance(jagged, str):
+            raise TypeError("jagged is a collection of fields, not one str")
         lib = _columns.library(arrays, copy)
         fields = tuple(fields) if not isinstance(fields, str) else fields
         result = self._core.get_columns(rows_of(rows), fields, 0 if copy else _VIEW, deadline)

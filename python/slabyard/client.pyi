@@ -22,6 +22,8 @@ class Client:
         control_timeout_s: float | None = None,
         ssd: bool = False,
         allow_pickle: bool = False,
+        keys: str | PathLike[str] | None = None,
+        control: Literal["auto", "zmq", "local"] = "auto",
     ) -> None: ...
     def put(
         self,

@@ -123,8 +123,16 @@ def from_dlpack(value):
     return _core.from_dlpack(capsule)
 
 
+def _refuse_masked(kind):
+    # numpy.ma is loaded late; where it is not nobody has a masked array either.
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and issubclass(kind, masked):
+        raise TypeError("a masked array would lose its mask: store its data and mask")
+
+
 def _array_bits(array):
     """(array, code) where code says what its bits are, or -1 for what the array itself says."""
+    _refuse_masked(type(array))
     code = _CODE_OF_ML.get(array.dtype.name, -1)
     if code >= 0:
         return array.view(_BITS[array.dtype.itemsize]), code
@@ -148,6 +156,8 @@ def _tensor_bits(tensor):
 def _list_bits(values):
     tensor = torch_tensor_type()
     types = set(map(type, values))
+    for one in types:
+        _refuse_masked(one)
     if tensor is not None and any(issubclass(one, tensor) for one in types):
         from slabyard import _torch
 
@@ -217,16 +227,8 @@ def column_specs(columns):
 
 def value_specs(values):
     """What _core.Client.put takes: a tuple of values and their codes, None if none has one."""
-    tensor = torch_tensor_type()
-    values = tuple(values)
-    if tensor is not None and any(
-        map(lambda one: issubclass(one, tensor), set(map(type, values)))
-    ):
-        from slabyard import _torch
-
-        values, code = _torch.list_bits(list(values), set(map(type, values)))
-        return tuple(values), None if code < 0 else [code] * len(values)
-    return tuple(_list_bits(list(values))[0]), None
+    values, code = _list_bits(list(values))
+    return tuple(values), None if code < 0 else [code] * len(values)
 
 
 # Out -----------------------------------------------------------------------------------------

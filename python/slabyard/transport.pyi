@@ -30,6 +30,7 @@ class Directory:
         *,
         run_dir: str | PathLike[str] | None = None,
         timeout_s: float | None = None,
+        keys: str | PathLike[str] | None = None,
     ) -> None: ...
     @property
     def address(self) -> str: ...

@@ -121,12 +121,13 @@ void sypy_lock_leave(void *context)
 
 static PyObject *directory_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = {"run_dir", "address", "timeout_s", NULL};
+	static char *names[] = {"run_dir", "address", "timeout_s", "keys", NULL};
 	sy_directory_options options = {.interrupted = sypy_interrupted};
 	sy_error err = {0};
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "zzO&", names, &options.run_dir,
-	                                 &options.address, sypy_duration, &options.timeout_ns))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "zzO&z", names, &options.run_dir,
+	                                 &options.address, sypy_duration, &options.timeout_ns,
+	                                 &options.keys))
 		return NULL;
 	struct sypy_directory *self = (struct sypy_directory *)type->tp_alloc(type, 0);
 	if (self == NULL)

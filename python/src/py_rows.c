@@ -36,7 +36,7 @@ static bool copy_rows(const Py_buffer *view, uint64_t *rows)
 	for (Py_ssize_t i = 0; i < view->shape[0]; i++) {
 		if (!read_item((const char *)view->buf + i * view->strides[0], view->itemsize, is_signed,
 		               &rows[i])) {
-			PyErr_Format(PyExc_ValueError, "row number %zd is below zero", i);
+			PyErr_Format(PyExc_ValueError, "the integer at position %zd is below zero", i);
 			return false;
 		}
 	}

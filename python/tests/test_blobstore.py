@@ -78,6 +78,8 @@ class Units(StoreCase):
             UnitSlabStore(self.ep, "no address", namespace="n", timeout_s=1)
         with self.assertRaises(TypeError):
             UnitSlabStore(self.ep, self.directory, namespace="n", timeout_s=1, lock=object())
+        with self.assertRaisesRegex(TypeError, "slabyard.Endpoint"):
+            UnitSlabStore(None, self.directory, namespace="n", timeout_s=1)
         with self.assertRaises(TypeError):
             UnitSlabStore(self.ep, self.directory, "n", 1)
 

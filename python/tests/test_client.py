@@ -179,6 +179,8 @@ class Keys(ClusterCase):
             (lambda: put(["1@a", "2@a"], [1]), ValueError),
             (lambda: put(["1@\ud800"], [1]), UnicodeEncodeError),
             (lambda: put("1@a", [1]), TypeError),
+            (lambda: put(["1@a"]), TypeError),
+            (lambda: put(["1@a"], [np.ma.array([1, 2], mask=[0, 1])]), TypeError),
             (lambda: put([1], [1]), TypeError),
             (lambda: get("1@a"), TypeError),
             (lambda: get(["1@a"], missing="no"), ValueError),

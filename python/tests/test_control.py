@@ -1,0 +1,71 @@
+"""How a client reaches its units: shared memory or ZeroMQ, and over tcp with keys."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+from support import PATIENCE_S, ClusterCase
+
+import slabyard
+from slabyard.cluster import command_path
+
+
+def bells():
+    """What wakes this process when shared memory has a message for it."""
+    with os.scandir("/proc/self/fd") as entries:
+        links = [os.readlink(entry.path) for entry in entries]
+    return sum("slabyard-bell" in link for link in links)
+
+
+class Channels(ClusterCase):
+    def test_each(self):
+        for control, has_bells in (("auto", True), ("zmq", False), ("local", True)):
+            before = bells()
+            with self.subTest(control), self.cluster.client(control=control) as client:
+                client.put(["1@a", "2@a"], [control, np.arange(3)])
+                self.assertEqual(client.get(["1@a"]), [control])
+                self.assertEqual(bells() > before, has_bells)
+        with self.assertRaisesRegex(ValueError, "control is"):
+            self.cluster.client(control="tcp")
+
+
+class Keys(unittest.TestCase):
+    """A directory and a unit that ask for keys over tcp, as on two hosts."""
+
+    def begin(self, *words):
+        process = subprocess.Popen(
+            [command_path(), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait, PATIENCE_S)
+        self.addCleanup(process.terminate)
+        return process.stdout.readline()
+
+    def test_a_cluster_over_tcp(self):
+        top = tempfile.TemporaryDirectory(prefix="slabyard-")
+        self.addCleanup(top.cleanup)
+        keys, other = (os.path.join(top.name, name) for name in ("keys", "other"))
+        for folder in (keys, other):
+            subprocess.run([command_path(), "keygen", folder], check=True, capture_output=True)
+        words = ["--run-dir", os.path.join(top.name, "run"), "--keys", keys]
+        line = self.begin("directory", *words, "--units", "1", "--listen", "tcp://127.0.0.1:*")
+        address = re.search(r"tcp://\S+", line)[0]
+        words = ["--run-dir", os.path.join(top.name, "elsewhere"), "--keys", keys]
+        self.begin("unit", *words, "--slab-bytes", "4MiB", "--directory", address)
+        directory = slabyard.Directory(address, keys=keys, timeout_s=20)
+        self.assertEqual([unit["state"] for unit in directory.units()], ["active"])
+        with slabyard.Client(directory=address, keys=keys, timeout_s=20) as client:
+            client.put(["0@a"], ["x"])
+            self.assertEqual(client.get(["0@a"]), ["x"])
+        for wrong in (None, other):
+            with self.subTest(wrong), self.assertRaises(slabyard.errors.DataPlaneTimeout):
+                slabyard.Client(directory=address, keys=wrong, timeout_s=0.5)
+        with self.assertRaises(OSError):
+            slabyard.Client(directory=address, keys=os.path.join(top.name, "none"))
+
+
+if __name__ == "__main__":
+    unittest.main()
