@@ -1,8 +1,9 @@
 """The configuration of the backend: its keys, and what is said of others."""
 
 import difflib
+import math
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 BACKENDS = ("SlabyardStore", "NixlStore")
 
@@ -71,8 +72,14 @@ def _right_name(key):
 
 def _positive(values, name, kinds=int):
     value = values[name]
-    if isinstance(value, bool) or not isinstance(value, kinds) or value <= 0:
-        raise ValueError(f"{name} is a number over 0, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < math.inf:
+        what = "whole number" if kinds is int else "number"
+        raise ValueError(f"{name} is a {what} over 0, not {value!r}")
+
+
+def _text(values, name):
+    if not isinstance(values[name], str | None):
+        raise ValueError(f"{name} is text, not {values[name]!r}")
 
 
 def settings(block, where="backend.SlabyardStore"):
@@ -96,9 +103,14 @@ def settings(block, where="backend.SlabyardStore"):
     if not isinstance(values["start_units"], bool):
         raise ValueError(f"start_units is true or false, not {values['start_units']!r}")
     for name in ("node_ids", "unit_options"):
-        if isinstance(values[name], str):
-            raise ValueError(f"{name} is a list, not the text {values[name]!r}")
+        if isinstance(values[name], str) or not isinstance(values[name], Sequence | None):
+            raise ValueError(f"{name} is a list, not {values[name]!r}")
         values[name] = [str(one) for one in values[name] or ()]
+    cpus = values["unit_cpus"]
+    if isinstance(cpus, bool) or not isinstance(cpus, (int, float)) or not 0 <= cpus < math.inf:
+        raise ValueError(f"unit_cpus is a number, 0 or more, not {cpus!r}")
+    for name in ("required_node_resource", "namespace", "run_dir"):
+        _text(values, name)
     values["cluster"] = block.get(FOUND)
     if not values["start_units"] and values["run_dir"] is None:
         raise ValueError("start_units is false: name the run_dir of the cluster to join")
@@ -124,8 +136,10 @@ def check(conf):
     backend = conf["backend"]
     for where, place in (("", conf), ("backend.", backend)):
         for key in place:
-            if key in KEYS and key not in BACKENDS:
+            if key in KEYS:
                 raise ValueError(f"{where}{key} is misplaced: write backend.{name}.{key}")
+            if key != name and str(key).lower() == name.lower():
+                raise ValueError(f"{where}{key}: write backend.{name}")
             if key in BACKENDS and place is conf:
                 raise ValueError(f"{key} is misplaced: write backend.{key}")
             if key in BACKENDS and key != name:
