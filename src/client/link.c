@@ -284,33 +284,49 @@ static void unmake(struct connection *made)
 	*made = (struct connection){.local_fd = -1, .door_fd = -1};
 }
 
-/* Everything that the unit needs to read our messages and to wake us goes over in one. */
-static sy_status join(struct sy_hub *hub, struct connection *made, sy_error *err)
+/* What a lane takes of this process: memory, which also RLIMIT_FSIZE bounds, and descriptors. */
+static sy_status make_lane(struct sy_hub *hub, struct connection *made,
+                           struct sy_local_lane *ret_handed, sy_error *err)
 {
-	struct sy_local_lane handed = {.lane_fd = -1, .bell_fd = hub->bell_fd};
-	sy_status status = sy_lane_make(&hub->budget, &made->lane, &handed.lane_fd, err);
+	sy_status status = sy_lane_make(&hub->budget, &made->lane, &ret_handed->lane_fd, err);
 
 	if (status != SY_OK)
 		return status;
-	handed.door_fd = made->door_fd = sy_local_door();
-	if (made->door_fd < 0)
-		status = sy_fail(err, SY_E_SYS, __func__, "cannot make a descriptor (errno %d)", errno);
-	else if (!sy_local_join(made->local_fd, &handed))
-		status = sy_fail(err, SY_E_SYS, __func__, "the unit closed the connection");
-	close(handed.lane_fd);
+	ret_handed->door_fd = made->door_fd = sy_local_door();
+	if (made->door_fd >= 0)
+		return SY_OK;
+	status = sy_fail(err, SY_E_SYS, __func__, "cannot make a descriptor (errno %d)", errno);
+	close(ret_handed->lane_fd);
+	sy_lane_done(&made->lane);
 	return status;
 }
 
+/* A client that was not told which way to take goes over ZeroMQ where it can have no lane. */
 static sy_status open_channel(struct sy_hub *hub, const struct sy_unit_info *info,
                               struct connection *made, sy_error *err)
 {
-	if (hub->config.control != SY_CONTROL_ZMQ && made->welcome.lanes != 0)
-		return join(hub, made, err);
-	if (hub->config.control == SY_CONTROL_LOCAL)
+	struct sy_local_lane handed = {.lane_fd = -1, .bell_fd = hub->bell_fd};
+	bool by_lane = hub->config.control != SY_CONTROL_ZMQ && made->welcome.lanes != 0;
+
+	if (!by_lane && hub->config.control == SY_CONTROL_LOCAL)
 		return sy_fail(err, SY_E_INVALID, __func__,
 		               "unit %u takes messages over ZeroMQ alone, and the client was told to use "
 		               "nothing but shared memory", info->unit_id);
-	return sy_control_client_open(hub->context, info->ipc_address, &made->control, err);
+	if (by_lane) {
+		sy_status status = make_lane(hub, made, &handed, err);
+
+		if (status != SY_OK && hub->config.control == SY_CONTROL_LOCAL)
+			return status;
+		by_lane = status == SY_OK;
+	}
+	if (!by_lane)
+		return sy_control_client_open(hub->context, info->ipc_address, &made->control, err);
+	/* Everything that the unit needs to read our messages and to wake us goes over in one. */
+	bool joined = sy_local_join(made->local_fd, &handed);
+
+	close(handed.lane_fd);
+	return joined ? SY_OK
+	              : sy_fail(err, SY_E_SYS, __func__, "the unit closed the connection");
 }
 
 static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint64_t welcome_ns,

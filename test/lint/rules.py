@@ -29,6 +29,7 @@ SANS_IO = [
     "src/unit/serve*",
     "src/unit/keep*",
     "src/unit/lease*",
+    "src/unit/tier_record*",
     "src/directory/registry*",
 ]
 
