@@ -25,7 +25,7 @@ enum { SLAB_MIB = 64, LATE_MS = 100 };
 
 /* What a process may grow by in the second half. A unit touches its arena, allocated once, as its
  * tables come round; a client its buffers. */
-static const long growth_kib[2] = {12288, 4096};
+static const long growth_kib[2] = {32768, 4096};
 static const uint64_t SECOND_NS = 1000000000u;
 static const char *const call_names[SOAK_CALLS] = {"put", "put large", "get", "view", "clear"};
 
@@ -210,7 +210,7 @@ static double percentile_ms(const uint64_t *buckets, uint64_t total, double shar
 
 static void print_calls(double seconds)
 {
-	int64_t worst_late_ns = INT64_MIN;
+	const struct soak_client *latest = &soak->clients[0];
 	uint64_t errors = 0, lost = 0;
 
 	printf("%-10s %9s %9s %9s %9s %9s\n", "call", "count", "per s", "p50 ms", "p99 ms", "p999 ms");
@@ -234,8 +234,8 @@ static void print_calls(double seconds)
 
 		errors += client->errors;
 		lost += client->lost;
-		if (client->worst_late_ns > worst_late_ns)
-			worst_late_ns = client->worst_late_ns;
+		if (client->worst_late_ns > latest->worst_late_ns)
+			latest = client;
 		if (client->fault[0] != 0) {
 			printf("FAULT: client %u, %s\n", i, client->fault);
 			faults++;
@@ -244,8 +244,11 @@ static void print_calls(double seconds)
 	printf("%llu calls ended in a typed error, %llu in lost rows; %u clients killed, %u processes "
 	       "stopped, %u units killed\n",
 	       (unsigned long long)errors, (unsigned long long)lost, kills, stops, unit_kills);
-	if (worst_late_ns > LATE_MS * 1000000)
-		complain("a call was back %lld ms after its deadline", worst_late_ns / 1000000);
+	if (latest->worst_late_ns > LATE_MS * 1000000) {
+		printf("a %s that ended with %s:\n", call_names[latest->worst_call],
+		       sy_status_name((sy_status)latest->worst_status));
+		complain("a call was back %lld ms after its deadline", latest->worst_late_ns / 1000000);
+	}
 }
 
 /* Every byte and every session goes back. */

@@ -34,6 +34,8 @@ struct soak_client {
 	uint64_t calls[SOAK_CALLS], errors, lost;
 	uint64_t took[SOAK_CALLS][SOAK_BUCKETS]; /* calls by their time */
 	int64_t worst_late_ns;                   /* after the call's deadline */
+	enum soak_call worst_call;
+	int worst_status;
 	char fault[400];                         /* empty: all was as it must be */
 };
 

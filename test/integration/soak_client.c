@@ -118,8 +118,11 @@ static void count(enum soak_call call, uint64_t start_ns, uint64_t deadline_ns, 
 	me->errors += status != SY_OK && status != SY_E_LOST;
 	me->lost += status == SY_E_LOST;
 	me->took[call][soak_bucket_of(now_ns - start_ns)]++;
-	if (late_ns > me->worst_late_ns)
+	if (late_ns > me->worst_late_ns) {
 		me->worst_late_ns = late_ns;
+		me->worst_call = call;
+		me->worst_status = (int)status;
+	}
 }
 
 /* Is this what may come of units that stop, die and are replaced? */
