@@ -158,6 +158,8 @@ bool sypy_gate_leave(struct sypy_gate *gate)
 	bool last = --gate->running == 0 && gate->closing;
 	if (last)
 		pthread_cond_broadcast(&gate->left);
+	/* Closing may take longer than the call's own deadline, so it is left to who waits for it. */
+	last = last && gate->closers == 0;
 	pthread_mutex_unlock(&gate->lock);
 	return last;
 }
@@ -186,15 +188,19 @@ bool sypy_gate_shut(struct sypy_gate *gate)
 	if (gate->pid != getpid())
 		return true;
 	pthread_mutex_lock(&gate->lock);
-	bool empty = gate->running == 0;
+	bool empty = gate->running == 0, interrupted = false;
 	gate->closing = true;
+	gate->closers++;
 	pthread_mutex_unlock(&gate->lock);
-	for (uint64_t i = 0; !empty && i < turns; i++) {
+	for (uint64_t i = 0; !empty && !interrupted && i < turns; i++) {
 		Py_BEGIN_ALLOW_THREADS
 		empty = wait_a_turn(gate);
 		Py_END_ALLOW_THREADS
-		if (!empty && PyErr_CheckSignals() != 0)
-			return false;
+		interrupted = !empty && PyErr_CheckSignals() != 0;
 	}
+	pthread_mutex_lock(&gate->lock);
+	gate->closers--;
+	empty = gate->running == 0; /* else the last to leave closes */
+	pthread_mutex_unlock(&gate->lock);
 	return empty;
 }

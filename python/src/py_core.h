@@ -63,7 +63,7 @@ int sypy_u32(PyObject *number, void *ret_u32);
 struct sypy_gate {
 	pthread_mutex_t lock;
 	pthread_cond_t left;
-	uint32_t running;
+	uint32_t running, closers; /* who is inside; who waits in sypy_gate_shut */
 	bool closing, made;
 	pid_t pid; /* of the process that made it: calls of others do not run in a fork child */
 	uint64_t timeout_ns;
@@ -72,7 +72,8 @@ void sypy_gate_init(struct sypy_gate *gate, uint64_t timeout_ns);
 void sypy_gate_done(struct sypy_gate *gate);
 /* False: closed, DataPlaneFatal is set. */
 bool sypy_gate_enter(struct sypy_gate *gate, const char *what);
-/* True: the gate is closing and this was the last call: the caller closes what is behind it. */
+/* True: the gate is closing, this was the last call, and nobody waits for it in sypy_gate_shut:
+ * the caller closes what is behind it. */
 bool sypy_gate_leave(struct sypy_gate *gate);
 /* No call enters any more. Waits for those inside, at most the timeout, without the GIL; a signal
  * handler's exception ends the wait and stays set. True: nobody is inside, the caller closes what

@@ -96,8 +96,9 @@ class Threads(ClusterCase):
             await_that("the call runs", lambda: not thread.is_alive() or _waits(thread))
             client.close()
             self.assertGreaterEqual(time.monotonic(), end)  # the call cannot end before
+            # Closing tells the stopped unit its last words: close waits for that, not the call.
+            self.assertEqual(ended, ["timeout"])
             thread.join()
-        self.assertEqual(ended, ["timeout"])
         with self.assertRaises(DataPlaneFatal):
             client.get(["0@a"])
 
