@@ -78,7 +78,7 @@ def _positive(values, name, kinds=int):
 
 
 def _text(values, name):
-    if not isinstance(values[name], str | None):
+    if not isinstance(values[name], str | None) or values[name] == "":
         raise ValueError(f"{name} is text, not {values[name]!r}")
 
 

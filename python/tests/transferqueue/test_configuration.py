@@ -41,6 +41,7 @@ class Configuration(unittest.TestCase):
             ({"unit_options": 5}, "unit_options is a list, not 5"),
             ({"node_ids": 5}, "node_ids is a list, not 5"),
             ({"namespace": 5}, "namespace is text, not 5"),
+            ({"namespace": ""}, "namespace is text, not ''"),
             ({"run_dir": 5}, "run_dir is text, not 5"),
             ({"num_storage_units": 1, "storage_units_per_node": 1}, "not both"),
             ({"node_ids": "abc"}, "node_ids is a list"),
