@@ -71,21 +71,27 @@ void sy_bell_unmap(struct sy_bell *bell)
 		munmap(bell, SY_BELL_BYTES);
 }
 
-/* The first one who rings takes the flag and makes the system call, the others need not. */
+static void wake(struct sy_bell *bell)
+{
+	(void)syscall(SYS_futex, &bell->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
 void sy_bell_ring(struct sy_bell *bell)
 {
 	__atomic_add_fetch(&bell->word, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&bell->sleeping, __ATOMIC_SEQ_CST) != 0 &&
-	    __atomic_exchange_n(&bell->sleeping, 0, __ATOMIC_SEQ_CST) != 0)
-		(void)syscall(SYS_futex, &bell->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	wake(bell);
 }
 
+/* The flag is left as it is: a unit that took it and was killed before its system call would take
+ * everybody's wake-ups with it. */
 void sy_bell_ring_for(struct sy_bell *bell, uint32_t unit_id)
 {
 	if (unit_id < SY_BELL_UNITS_MAX)
 		__atomic_or_fetch(&bell->units[unit_id / 64], UINT64_C(1) << unit_id % 64,
 		                  __ATOMIC_SEQ_CST);
-	sy_bell_ring(bell);
+	__atomic_add_fetch(&bell->word, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&bell->sleeping, __ATOMIC_SEQ_CST) != 0)
+		wake(bell);
 }
 
 uint32_t sy_bell_look(const struct sy_bell *bell)

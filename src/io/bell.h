@@ -14,7 +14,7 @@ enum { SY_BELL_UNITS_MAX = 1024, SY_BELL_BYTES = 4096 };
 /* In shared memory. */
 struct sy_bell {
 	_Alignas(64) uint32_t word;
-	uint32_t sleeping;
+	uint32_t sleeping; /* written by the sleeper alone */
 	_Alignas(64) uint64_t units[SY_BELL_UNITS_MAX / 64]; /* a bit a unit that has written */
 };
 
@@ -25,8 +25,9 @@ sy_status sy_bell_make(struct sy_bell **ret_bell, int *ret_fd, sy_error *err);
 struct sy_bell *sy_bell_map(int fd);
 void sy_bell_unmap(struct sy_bell *bell); /* NULL is a no-op */
 
+/* By the owner's other threads: it wakes whatever units wrote there, for deadlines hang on it. */
 void sy_bell_ring(struct sy_bell *bell);
-/* The same, for the unit of this number. */
+/* By the unit of this number. */
 void sy_bell_ring_for(struct sy_bell *bell, uint32_t unit_id);
 
 uint32_t sy_bell_look(const struct sy_bell *bell);

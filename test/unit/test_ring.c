@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -286,6 +287,49 @@ static void test_bell_wakes_and_names_units(void **state)
 	close(fd);
 }
 
+static void *sleep_on_bell(void *bell)
+{
+	sy_bell_wait(bell, sy_bell_look(bell), UINT64_MAX);
+	return NULL;
+}
+
+static void wait_for_sleeper(const struct sy_bell *bell)
+{
+	for (int i = 0; i < 60000 && __atomic_load_n(&bell->sleeping, __ATOMIC_SEQ_CST) == 0; i++)
+		usleep(1000);
+	assert_int_equal(__atomic_load_n(&bell->sleeping, __ATOMIC_SEQ_CST), 1);
+}
+
+/* A unit that is killed while it rings takes no other's wake-up with it. */
+static void test_a_bell_outlives_who_rings(void **state)
+{
+	struct sy_bell *bell = NULL;
+	pthread_t sleeper;
+	int fd = -1;
+	(void)state;
+	assert_int_equal(sy_bell_make(&bell, &fd, NULL), SY_OK);
+	__atomic_store_n(&bell->sleeping, 1, __ATOMIC_SEQ_CST);
+	sy_bell_ring_for(bell, 0);
+	assert_int_equal(__atomic_load_n(&bell->sleeping, __ATOMIC_SEQ_CST), 1);
+	__atomic_store_n(&bell->sleeping, 0, __ATOMIC_SEQ_CST);
+
+	/* Killed before it woke anybody: the next unit wakes. */
+	assert_int_equal(pthread_create(&sleeper, NULL, sleep_on_bell, bell), 0);
+	wait_for_sleeper(bell);
+	__atomic_add_fetch(&bell->word, 1, __ATOMIC_SEQ_CST);
+	sy_bell_ring_for(bell, 1);
+	pthread_join(sleeper, NULL);
+
+	/* Whatever units wrote there, this process wakes its own. */
+	assert_int_equal(pthread_create(&sleeper, NULL, sleep_on_bell, bell), 0);
+	wait_for_sleeper(bell);
+	__atomic_store_n(&bell->sleeping, 0, __ATOMIC_SEQ_CST);
+	sy_bell_ring(bell);
+	pthread_join(sleeper, NULL);
+	sy_bell_unmap(bell);
+	close(fd);
+}
+
 int main(void)
 {
 #define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
@@ -300,6 +344,7 @@ int main(void)
 		WITH_PAIR(test_scribbled_memory),
 		WITH_PAIR(test_only_sealed_memory_is_mapped),
 		cmocka_unit_test(test_bell_wakes_and_names_units),
+		cmocka_unit_test(test_a_bell_outlives_who_rings),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
