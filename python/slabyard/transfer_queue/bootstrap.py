@@ -71,12 +71,17 @@ def _place(settings, slots, actors):
         unit_ids = [k for k, ref in enumerate(placed) if ref in waiting]
         within = f"within {settings.placement_timeout_s:g} s"
         raise RuntimeError(_why_not_placed(settings, slots, unit_ids, within))
+    hosts, refused = {}, {}
     for k, ref in enumerate(placed):
         try:
-            host = ray.get(ref)
+            hosts[k] = ray.get(ref)
         except ray.exceptions.RayError as e:
-            said = f"({str(e).strip().splitlines()[-1]})"
-            raise RuntimeError(_why_not_placed(settings, slots, [k], said)) from e
+            refused[k] = e
+    if refused:
+        cause = next(iter(refused.values()))
+        said = f"({str(cause).strip().splitlines()[-1]})"
+        raise RuntimeError(_why_not_placed(settings, slots, list(refused), said)) from cause
+    for k, host in hosts.items():
         if host != boot_id():
             raise RuntimeError(
                 f"unit {k} was placed on node {slots[k]}, another host: this version moves bytes "
