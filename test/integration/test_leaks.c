@@ -7,21 +7,9 @@
 #include <unistd.h>
 
 #include "cluster.h"
+#include "sanitized.h"
 
 enum { UNITS = 2, SLAB_BYTES = 4 << 20, BIG = 20000 };
-
-/* Sanitizers keep freed memory for a while and are slow. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SANITIZED = 1 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { SANITIZED = 1 };
-#else
-enum { SANITIZED = 0 };
-#endif
-#else
-enum { SANITIZED = 0 };
-#endif
 enum { CLIENTS = SANITIZED ? 50 : 1000, TURNS = SANITIZED ? 500 : 10000 };
 
 static struct cluster cluster;
