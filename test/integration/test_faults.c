@@ -433,7 +433,7 @@ static void *work(void *argument)
 			break;
 		}
 		me->faults += !sy_result_value(result, 0, &got) || got.nbytes != n ||
-		              memcmp(got.data, bytes, n) != 0;
+		              (n != 0 && memcmp(got.data, bytes, n) != 0);
 		sy_result_free(result);
 		if (i % 5 == 0)
 			me->faults += sy_client_clear(client, &key.row, 1, NULL, 0, 0, NULL, NULL) != SY_OK;
