@@ -70,6 +70,8 @@ class Links(unittest.TestCase):
                 with self.subTest(f"{page.name}: {target}"):
                     name, _, heading = target.partition("#")
                     there = (page.parent / name) if name else page
+                    if name.startswith("../") and not (DOCS.parent / "meson.build").exists():
+                        continue  # a wheel is tried away from the tree
                     self.assertTrue(there.exists())
                     if heading:
                         titles = re.findall(r"^#+ (.*)$", there.read_text(), re.M)
