@@ -214,7 +214,7 @@ struct sim_client {
 	struct sim_events inbox;
 };
 
-enum { SIM_STRAYS_MAX = 64, SIM_CAUGHT_MAX = 32 };
+enum { SIM_STRAYS_MAX = 256, SIM_CAUGHT_MAX = 32 };
 
 struct sim {
 	struct sim_config config;

@@ -120,6 +120,16 @@ void sim_copy_write_on(struct sim_client *client, struct sim_task *task)
 }
 
 /* The graveyard: its client is told once all of it has landed, unless it never learns. */
+/* Those whose end their client never hears of keep their places: not all of them, or a write that
+ * is left in flight later would find none, and its reservation would be one nobody knows of. */
+static bool may_stay_unheard(const struct sim *sim)
+{
+	uint32_t unheard = 0;
+	for (uint32_t i = 0; i < SIM_STRAYS_MAX; i++)
+		unheard += sim->strays[i].used && sim->strays[i].landed;
+	return unheard < SIM_STRAYS_MAX / 4;
+}
+
 static void drained(struct sim *sim, struct sim_stray *stray, uint64_t index)
 {
 	struct sim_client *client = &sim->clients[stray->client];
@@ -130,7 +140,7 @@ static void drained(struct sim *sim, struct sim_stray *stray, uint64_t index)
 		return; /* it learns of it when it goes on */
 	}
 	stray->landed = true;
-	stray->used = same && sim_draw(sim, 10) == 0 && !sim->winding_down;
+	stray->used = same && sim_draw(sim, 10) == 0 && !sim->winding_down && may_stay_unheard(sim);
 	if (!same || stray->used)
 		return;
 	uint32_t slot = stray->life->slot;
