@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build-check"
 LOGS = OUT / "logs"
 TAIL_LINES = 40
+RECAP_LINES = 12
+FAULT = re.compile(r"FAILED|FAIL:|Failure!|ERROR|Error:|panic|Sanitizer")
 COMPILE_FAULT = re.compile(r"\berror:|\bERROR:|\bwarning:|undefined reference|^FAILED")
 BUILD_LIMIT_S = 1200
 SHARED_DATA = Path(os.environ.get("SLABYARD_DATA") or ROOT.parent / "shared" / "data")
@@ -273,6 +275,16 @@ def excerpt(text):
     return lines[faults[0] :][: 2 * TAIL_LINES] if faults else lines[-TAIL_LINES:]
 
 
+def recap(broken):
+    """Says at the very end what failed: the middle of a long output is often cut away."""
+    for name, log in broken:
+        text = log.read_text(errors="replace") if log.exists() else ""
+        faults = [line for line in text.splitlines() if FAULT.search(line)]
+        print(f"FAILED   {name}")
+        for line in faults[:RECAP_LINES]:
+            print("  | " + line[:300])
+
+
 def report(name, count, seconds, log):
     word = "FAILED" if count.failed else "ok"
     counts = f"{count.passed:5} passed, {count.failed} failed {seconds:7.1f} s"
@@ -337,12 +349,16 @@ def main():
     runner, total = Runner(options, builds), Count()
     jobs = [("build-" + name, lambda name=name: runner.build(name)) for name in wanted]
     jobs += [(suite.name, lambda suite=suite: runner.run(suite)) for suite in chosen]
+    broken = []
     for name, job in jobs:
         started = time.monotonic()
         count = job()
         runner.settle_skips(count)
         report(name, count, time.monotonic() - started, LOGS / f"{name}.log")
         total.add(count)
+        if count.failed:
+            broken.append((name, LOGS / f"{name}.log"))
+    recap(broken)
     print(f"{total.passed} passed, {total.failed} failed")
     return 1 if total.failed or not total.passed else 0
 

@@ -205,6 +205,11 @@ static void back(struct watch *watch, uint64_t start_ns, uint64_t given_ns)
 		watch->late_ns = took_ns - given_ns;
 }
 
+/* A host that stands still for a moment makes any call late once; a call that waits for what it
+ * should not is late each time. So what came late is done again, and fails if it never is not. */
+enum { TRIES = 3 };
+static bool was_late;
+
 static void expect_punctual(const struct watch *watch)
 {
 	uint64_t host_ns = __atomic_exchange_n(&host_late_ns, 0, __ATOMIC_RELAXED);
@@ -212,8 +217,29 @@ static void expect_punctual(const struct watch *watch)
 	print_message("%s: at most %llu us late (a sleep of the host: %llu)\n", watch->what,
 	              (unsigned long long)watch->late_ns / 1000, (unsigned long long)host_ns / 1000);
 	if (!SLOW) /* a few threads of each side take part in a call */
-		assert_true(watch->late_ns < 100 * MS_NS + 4 * host_ns);
+		was_late |= watch->late_ns >= 100 * MS_NS + 4 * host_ns;
 }
+
+struct punctual {
+	CMUnitTestFunction test;
+};
+
+static void test_until_punctual(void **state)
+{
+	const struct punctual *punctual = *state;
+
+	for (int i = 0; i < TRIES; i++) {
+		was_late = false;
+		punctual->test(NULL);
+		if (!was_late)
+			return;
+	}
+	fail_msg("late each of %d times", TRIES);
+}
+
+/* A test whose calls must be back in time. */
+#define PUNCTUAL(name) \
+	{#name, test_until_punctual, NULL, NULL, &(struct punctual){name}}
 
 static sy_status get_row(sy_client *client, uint64_t row, uint64_t given_ns, int flags,
                          sy_result **ret_result, sy_error *err)
@@ -576,12 +602,12 @@ int main(int argc, char **argv)
 	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_writer_leaves_the_sockets_to_others),
-		cmocka_unit_test(test_notices_for_the_dead_hold_up_nobody),
-		cmocka_unit_test(test_a_stopped_unit),
-		cmocka_unit_test(test_a_death_nobody_confirms),
-		cmocka_unit_test(test_a_silent_directory_at_open),
-		cmocka_unit_test(test_more_than_there_is_time_for),
-		cmocka_unit_test(test_a_leader_that_stands_still),
+		PUNCTUAL(test_notices_for_the_dead_hold_up_nobody),
+		PUNCTUAL(test_a_stopped_unit),
+		PUNCTUAL(test_a_death_nobody_confirms),
+		PUNCTUAL(test_a_silent_directory_at_open),
+		PUNCTUAL(test_more_than_there_is_time_for),
+		PUNCTUAL(test_a_leader_that_stands_still),
 		cmocka_unit_test(test_close_beside_calls),
 	};
 

@@ -168,6 +168,13 @@ class Running(unittest.TestCase):
         status, last, text = self.check("suite a - 0.2 run sleep 60\n")
         self.assertEqual((status, last), (1, "0 passed, 1 failed"), text)
 
+    def test_the_end_says_what_failed(self):
+        self.write("test_it.sh", "echo FAILED: the third thing; seq 200; exit 1\n")
+        status, _, text = self.check("suite a - 9 each test_*.sh\nsuite b - 9 run true\n")
+        end = text.splitlines()[-3:]
+        self.assertEqual(end[:2], ["FAILED   a", "  | FAILED: the third thing"], text)
+        self.assertEqual((status, end[2]), (1, "1 passed, 1 failed"), text)
+
     def test_skips(self):
         skip = "#!/bin/sh\necho {}\nexit 77\n"
         for reason, data, result in (
