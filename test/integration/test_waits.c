@@ -11,22 +11,11 @@
 #include "clock.h"
 #include "cluster.h"
 #include "gate.h"
+#include "punctual.h"
 #include "store_blob.h"
 
 enum { UNITS = 2, SLAB_BYTES = 8 << 20, BIG = 1 << 20 };
-static const uint64_t MS_NS = 1000000u, SECOND_NS = 1000000000u;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static const bool SLOW = true; /* times prove nothing here */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-static const bool SLOW = true;
-#else
-static const bool SLOW = false;
-#endif
-#else
-static const bool SLOW = false;
-#endif
+static const uint64_t SECOND_NS = 1000000000u;
 
 static struct cluster cluster;
 
@@ -85,38 +74,18 @@ static enum gate_says on_reply(uint32_t unit_id, enum sy_op op, struct sy_reply 
 	return GATE_PASS;
 }
 
-/* How late a thread that only sleeps is woken on this host: its load is not the library's. */
-static uint64_t host_late_ns; /* the worst, atomic */
-static bool host_stop;        /* atomic */
-static pthread_t host_watcher;
-
-static void *watch_host(void *argument)
-{
-	(void)argument;
-	while (!is_set(&host_stop)) {
-		uint64_t start_ns = sy_clock_now_ns();
-
-		usleep(2000);
-		uint64_t late_ns = sy_clock_now_ns() - start_ns - 2 * MS_NS;
-		if (late_ns > __atomic_load_n(&host_late_ns, __ATOMIC_RELAXED))
-			__atomic_store_n(&host_late_ns, late_ns, __ATOMIC_RELAXED);
-	}
-	return NULL;
-}
-
 static int start(void **state)
 {
 	(void)state;
 	cluster_start(&cluster, UNITS, SLAB_BYTES, true);
 	gate_open(&cluster, &(struct gate_hooks){.request = on_request, .reply = on_reply});
-	return pthread_create(&host_watcher, NULL, watch_host, NULL);
+	return watch_host_start();
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	set(&host_stop, true);
-	pthread_join(host_watcher, NULL);
+	watch_host_stop();
 	gate_close();
 	cluster_stop(&cluster);
 	return 0;
@@ -176,7 +145,7 @@ static void test_a_writer_leaves_the_sockets_to_others(void **state)
 		set(&now.hold_alloc, true);
 		assert_int_equal(pthread_create(&writer, NULL, put_big, store), 0);
 		usleep(20000); /* it leads by now; if not, this round shows nothing */
-		uint64_t deadline = sy_deadline_after(SLOW ? 5 * SECOND_NS : SECOND_NS / 2);
+		uint64_t deadline = sy_deadline_after(SANITIZED ? 5 * SECOND_NS : SECOND_NS / 2);
 		sy_status status = sy_store_resolve_keys(store, keys, 1, deadline, &resolved, &err);
 		set(&now.reader_done, true);
 		set(&now.hold_alloc, false);
@@ -190,56 +159,6 @@ static void test_a_writer_leaves_the_sockets_to_others(void **state)
 	}
 	sy_store_close(store);
 }
-
-/* Back by the deadline? Prints the worst. */
-struct watch {
-	const char *what;
-	uint64_t late_ns;
-};
-
-static void back(struct watch *watch, uint64_t start_ns, uint64_t given_ns)
-{
-	uint64_t took_ns = sy_clock_now_ns() - start_ns;
-
-	if (took_ns > given_ns && took_ns - given_ns > watch->late_ns)
-		watch->late_ns = took_ns - given_ns;
-}
-
-/* A host that stands still for a moment makes any call late once; a call that waits for what it
- * should not is late each time. So what came late is done again, and fails if it never is not. */
-enum { TRIES = 3 };
-static bool was_late;
-
-static void expect_punctual(const struct watch *watch)
-{
-	uint64_t host_ns = __atomic_exchange_n(&host_late_ns, 0, __ATOMIC_RELAXED);
-
-	print_message("%s: at most %llu us late (a sleep of the host: %llu)\n", watch->what,
-	              (unsigned long long)watch->late_ns / 1000, (unsigned long long)host_ns / 1000);
-	if (!SLOW) /* a few threads of each side take part in a call */
-		was_late |= watch->late_ns >= 100 * MS_NS + 4 * host_ns;
-}
-
-struct punctual {
-	CMUnitTestFunction test;
-};
-
-static void test_until_punctual(void **state)
-{
-	const struct punctual *punctual = *state;
-
-	for (int i = 0; i < TRIES; i++) {
-		was_late = false;
-		punctual->test(NULL);
-		if (!was_late)
-			return;
-	}
-	fail_msg("late each of %d times", TRIES);
-}
-
-/* A test whose calls must be back in time. */
-#define PUNCTUAL(name) \
-	{#name, test_until_punctual, NULL, NULL, &(struct punctual){name}}
 
 static sy_status get_row(sy_client *client, uint64_t row, uint64_t given_ns, int flags,
                          sy_result **ret_result, sy_error *err)
