@@ -139,6 +139,7 @@ sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hu
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	hub->refs = 1;
 	hub->bell_fd = -1;
+	sy_spin_init(&hub->spin);
 	hub->budget.max_bytes = BUDGET_BYTES;
 	hub->config = *config;
 	hub->fork_count = sy_local_fork_count();

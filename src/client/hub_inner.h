@@ -9,6 +9,7 @@
 #include "control.h"
 #include "hub.h"
 #include "lane.h"
+#include "spin.h"
 
 /* One unit as this hub talks to it. Guarded by hub->lock, except while `connecting`: then the
  * connecting thread alone touches what it makes, and puts it in place under the lock. */
@@ -66,6 +67,7 @@ struct sy_hub {
 	uint8_t *lane_copy;      /* SY_RING_BYTES, for receiving, under the lock */
 	struct sy_waiter *leader, *waiters;
 	bool leader_on_bell, keeper_in_epoll; /* asleep there */
+	struct sy_spin spin;     /* of the leader */
 	uint32_t epoll_sleepers; /* in sy_hub_lead: the leader, and the keeper for a moment */
 	struct sy_scratch scratch; /* for decoding, under the lock */
 

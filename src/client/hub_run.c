@@ -71,11 +71,17 @@ static void lead_on_bell(struct sy_hub *hub, uint64_t until_ns)
 
 	if (answer_bell(hub) || until_ns == 0)
 		return;
+	bool may_spin = sy_spin_may(&hub->spin), hit = false;
 	hub->leader_on_bell = true;
 	pthread_mutex_unlock(&hub->lock);
-	sy_bell_wait(hub->bell, seen, until_ns);
+	if (may_spin)
+		hit = sy_bell_spin(hub->bell, seen);
+	if (!hit)
+		sy_bell_wait(hub->bell, seen, until_ns);
 	pthread_mutex_lock(&hub->lock);
 	hub->leader_on_bell = false;
+	if (may_spin)
+		sy_spin_end(&hub->spin, hit);
 	answer_bell(hub);
 }
 

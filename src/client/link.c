@@ -204,6 +204,8 @@ static void wake_unit(struct sy_link *link)
 	if (!link->lane.due)
 		return;
 	link->lane.due = false;
+	if (sy_ring_is_attended(&link->lane.out))
+		return;
 	(void)!write(link->door_fd, &one, sizeof one);
 }
 

@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "fail.h"
+#include "spin.h"
 
 _Static_assert(sizeof(struct sy_bell) <= SY_BELL_BYTES, "a bell fits its page");
 
@@ -89,6 +90,7 @@ void sy_bell_ring_for(struct sy_bell *bell, uint32_t unit_id)
 	if (unit_id < SY_BELL_UNITS_MAX)
 		__atomic_or_fetch(&bell->units[unit_id / 64], UINT64_C(1) << unit_id % 64,
 		                  __ATOMIC_SEQ_CST);
+	__atomic_store_n(&bell->cpu, sy_spin_cpu(), __ATOMIC_RELAXED);
 	__atomic_add_fetch(&bell->word, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&bell->sleeping, __ATOMIC_SEQ_CST) != 0)
 		wake(bell);
@@ -97,6 +99,17 @@ void sy_bell_ring_for(struct sy_bell *bell, uint32_t unit_id)
 uint32_t sy_bell_look(const struct sy_bell *bell)
 {
 	return __atomic_load_n(&bell->word, __ATOMIC_SEQ_CST);
+}
+
+bool sy_bell_spin(const struct sy_bell *bell, uint32_t seen)
+{
+	uint64_t end_ns = sy_clock_now_ns() + SY_SPIN_NS;
+	do {
+		if (sy_bell_look(bell) != seen)
+			return true;
+		sy_spin_pause(__atomic_load_n(&bell->cpu, __ATOMIC_RELAXED));
+	} while (sy_clock_now_ns() < end_ns);
+	return false;
 }
 
 void sy_bell_wait(struct sy_bell *bell, uint32_t seen, uint64_t until_ns)

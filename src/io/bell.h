@@ -15,6 +15,7 @@ enum { SY_BELL_UNITS_MAX = 1024, SY_BELL_BYTES = 4096 };
 struct sy_bell {
 	_Alignas(64) uint32_t word;
 	uint32_t sleeping; /* written by the sleeper alone */
+	uint32_t cpu;      /* of the unit that rang last */
 	_Alignas(64) uint64_t units[SY_BELL_UNITS_MAX / 64]; /* a bit a unit that has written */
 };
 
@@ -31,6 +32,8 @@ void sy_bell_ring(struct sy_bell *bell);
 void sy_bell_ring_for(struct sy_bell *bell, uint32_t unit_id);
 
 uint32_t sy_bell_look(const struct sy_bell *bell);
+/* Waits awake until the word is not `seen`, as long as spin.h lets it. False: it still is. */
+bool sy_bell_spin(const struct sy_bell *bell, uint32_t seen);
 /* Sleeps until the word is not `seen`, a signal, or the instant (UINT64_MAX: never). */
 void sy_bell_wait(struct sy_bell *bell, uint32_t seen, uint64_t until_ns);
 /* The units of this group of 64 that rang since it was asked last. */

@@ -5,6 +5,7 @@
 
 #include "bytes.h"
 #include "guard.h"
+#include "spin.h"
 
 enum { LAST = 1u << 30, LOOKS_MAX = 4 };
 
@@ -65,6 +66,7 @@ enum sy_ring_wrote sy_ring_write(struct sy_ring_writer *writer, const uint8_t *m
 		copy_in(shared, writer->head + SY_RING_PART_HEAD_BYTES, message + *at, part);
 		writer->head += SY_RING_PART_HEAD_BYTES + padded(part);
 		*at += part;
+		__atomic_store_n(&shared->cpu, sy_spin_cpu(), __ATOMIC_RELAXED);
 		__atomic_store_n(&shared->head, writer->head, __ATOMIC_RELEASE);
 	}
 	return SY_RING_DONE;
@@ -176,5 +178,22 @@ enum sy_ring_read sy_ring_read(struct sy_ring_reader *reader, uint8_t *copy,
 
 bool sy_ring_ready(const struct sy_ring_reader *reader)
 {
-	return __atomic_load_n(&reader->shared->head, __ATOMIC_ACQUIRE) != reader->tail;
+	return __atomic_load_n(&reader->shared->head, __ATOMIC_SEQ_CST) != reader->tail;
+}
+
+void sy_ring_attend(struct sy_ring_reader *reader, bool attend)
+{
+	__atomic_store_n(&reader->shared->attended, attend ? 1u : 0u, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+bool sy_ring_is_attended(const struct sy_ring_writer *writer)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return __atomic_load_n(&writer->shared->attended, __ATOMIC_SEQ_CST) != 0;
+}
+
+uint32_t sy_ring_writer_cpu(const struct sy_ring_reader *reader)
+{
+	return __atomic_load_n(&reader->shared->cpu, __ATOMIC_RELAXED);
 }

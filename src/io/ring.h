@@ -26,7 +26,9 @@ enum {
 struct sy_ring_shared {
 	_Alignas(64) uint32_t head;
 	uint32_t stalled; /* the writer waits for room and is to be told of it */
+	uint32_t cpu;     /* that the writer ran on */
 	_Alignas(64) uint32_t tail;
+	uint32_t attended; /* the reader looks by itself, and is not to be woken */
 	_Alignas(64) uint8_t bytes[SY_RING_BYTES];
 };
 
@@ -76,5 +78,12 @@ enum sy_ring_read sy_ring_read(struct sy_ring_reader *reader, uint8_t *copy,
 void sy_ring_reader_done(struct sy_ring_reader *reader);
 /* Whether anything is there to be read, nonsense included. */
 bool sy_ring_ready(const struct sy_ring_reader *reader);
+
+/* Whether the reader says that it looks by itself. Who stops saying so looks once more: what was
+ * written while it stood has woken nobody. Asked after a write. */
+void sy_ring_attend(struct sy_ring_reader *reader, bool attend);
+bool sy_ring_is_attended(const struct sy_ring_writer *writer);
+/* Where its writer ran when it wrote last. */
+uint32_t sy_ring_writer_cpu(const struct sy_ring_reader *reader);
 
 #endif

@@ -119,16 +119,19 @@ static bool hear_lane(struct sy_daemon *daemon, uint32_t index, uint32_t max)
 	uint64_t route = sy_peers_route(&daemon->peers, index);
 	const void *message;
 	size_t bytes;
+	uint32_t heard = 0;
 	daemon->serving = index;
-	for (uint32_t i = 0; i < max && !peer->leaving && sy_lane_flush(&peer->lane) &&
-	                     peer->lane.first == NULL &&
-	                     sy_lane_receive(&peer->lane, daemon->lane_copy, &message, &bytes);
-	     i++)
+	for (; heard < max && !peer->leaving && sy_lane_flush(&peer->lane) &&
+	       peer->lane.first == NULL &&
+	       sy_lane_receive(&peer->lane, daemon->lane_copy, &message, &bytes);
+	     heard++)
 		sy_serve_message(daemon->serve, route, message, bytes, sy_clock_now_ns());
 	daemon->serving = 0;
 	ring_if_due(daemon, peer);
 	if (peer->leaving)
 		sy_peers_remove(&daemon->peers, index);
+	else if (heard > 0 && !peer->lane.broken)
+		sy_daemon_attend(daemon, index);
 	return sy_peers_at(&daemon->peers, index) != NULL;
 }
 

@@ -187,7 +187,10 @@ static int sleep_ms(struct sy_daemon *daemon)
 static sy_status turn(struct sy_daemon *daemon, sy_error *err)
 {
 	struct epoll_event events[EVENTS_A_TURN];
-	int count = epoll_wait(daemon->epoll_fd, events, EVENTS_A_TURN, sleep_ms(daemon));
+	int wait_ms = sleep_ms(daemon);
+	if (wait_ms != 0 && sy_daemon_spin(daemon))
+		wait_ms = 0;
+	int count = epoll_wait(daemon->epoll_fd, events, EVENTS_A_TURN, wait_ms);
 	if (count < 0 && errno != EINTR)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot wait for events: %s", strerror(errno));
 	uint64_t now_ns = sy_clock_now_ns();
@@ -199,6 +202,7 @@ static sy_status turn(struct sy_daemon *daemon, sy_error *err)
 	now_ns = sy_clock_now_ns();
 	for (int i = 0; i < count; i++)
 		run_event(daemon, events[i].data.u64, now_ns);
+	sy_daemon_look(daemon);
 	sy_daemon_work(daemon);
 	if (sy_slab_is_torn())
 		fail(daemon, "a client has cut off the slab's file: its rows are lost, stopping");
@@ -225,6 +229,7 @@ sy_status sy_daemon_loop(struct sy_daemon *daemon, sy_error *err)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot watch the sockets: %s", strerror(errno));
 	daemon->turn_ns = sy_clock_now_ns();
 	daemon->control_due = true;
+	sy_spin_init(&daemon->spin);
 	sy_status status = SY_OK;
 	while (status == SY_OK && !daemon->stop)
 		status = turn(daemon, err);

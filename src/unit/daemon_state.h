@@ -9,6 +9,10 @@
 #include "peers.h"
 #include "runfiles.h"
 #include "serve.h"
+#include "spin.h"
+
+/* Clients that a unit attends at once: more make each look dearer than a wake-up of one. */
+enum { SY_DAEMON_ATTENDED_MAX = 4 };
 
 struct sy_daemon {
 	const struct sy_unit_config *config;
@@ -33,6 +37,9 @@ struct sy_daemon {
 
 	uint64_t turn_ns;     /* when the last turn of the loop began */
 	bool control_due;     /* the ZeroMQ socket is to be looked at before the next sleep */
+	struct sy_spin spin;
+	uint32_t attended[SY_DAEMON_ATTENDED_MAX]; /* peers whose lanes are looked at by ourselves, 0:
+	                                            * none in this place */
 	uint32_t serving;     /* the peer whose message is being served; 0: none */
 	uint64_t cut_said_ns; /* when a cut connection was last reported */
 	uint32_t drain_left;  /* messages still to be heard before timers, after a stall */
@@ -68,6 +75,13 @@ bool sy_daemon_read_socket(struct sy_daemon *daemon, uint32_t index, uint64_t no
 void sy_daemon_end_process(struct sy_daemon *daemon, uint32_t index, uint64_t now_ns);
 /* Serves what its lane holds, a bounded number of messages. */
 void sy_daemon_serve_lane(struct sy_daemon *daemon, uint32_t index);
+/* daemon_attend.c: a client that has just written will do so again. Its lane is looked at by
+ * ourselves until a short wait awake was in vain; so it need not wake us meanwhile. */
+void sy_daemon_attend(struct sy_daemon *daemon, uint32_t index);
+/* Serves what the attended lanes hold. */
+void sy_daemon_look(struct sy_daemon *daemon);
+/* To be called before a sleep: waits awake. True: messages came, and there is no sleep now. */
+bool sy_daemon_spin(struct sy_daemon *daemon);
 /* Looks again at the peers that had more, or are to be cut off. */
 void sy_daemon_work(struct sy_daemon *daemon);
 void sy_daemon_lane_send(struct sy_daemon *daemon, uint64_t route, const void *message,

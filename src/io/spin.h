@@ -1,0 +1,30 @@
+/* Waiting awake for a moment before a sleep: where the other side has a CPU of its own its answer
+ * comes sooner than a sleeper could be woken.
+ *
+ * Who spins does so for SY_SPIN_NS at most, and only while that pays: after a wait that was longer
+ * the next ones sleep at once, twice as many each time. On one CPU nobody spins at all. */
+#ifndef SY_SPIN_H
+#define SY_SPIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SY_SPIN_NS = 30000 };
+
+struct sy_spin {
+	bool off;       /* there is but one CPU */
+	uint32_t skips; /* waits that are still to sleep at once */
+	uint32_t run;   /* how many the last miss made to */
+};
+
+/* Counts the CPUs that this process may use. */
+void sy_spin_init(struct sy_spin *spin);
+/* Whether the wait that begins now may spin; if so, sy_spin_end is told how it went. */
+bool sy_spin_may(struct sy_spin *spin);
+void sy_spin_end(struct sy_spin *spin, bool hit);
+/* Passes a moment. Gives up the CPU where the other side, as it last said, needs the same. */
+void sy_spin_pause(uint32_t other_cpu);
+/* The CPU that this thread runs on just now. */
+uint32_t sy_spin_cpu(void);
+
+#endif
