@@ -2,17 +2,19 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "bytes.h"
 
 enum {
-	LARGE_BYTES = 1 << 20,       /* from here on blocks are mapped and kept */
-	STEP_BYTES = 2 << 20,        /* a huge page */
+	LARGE_BYTES = 1 << 20,        /* from here on blocks are mapped and kept */
+	STEP_BYTES = 2 << 20,         /* a huge page */
+	LAZY_BYTES = 32 << 20,        /* from here on the kernel may take what is kept */
 	KEPT_COUNT = 8,
 };
-static const size_t KEPT_BYTES = 512u << 20;
+static const size_t KEPT_BYTES = UINT64_C(2) << 30;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -70,6 +72,9 @@ static bool keep(void *data, size_t bytes)
 {
 	bool done = false;
 
+	/* What was in it is nobody's, and a page that is written again costs no more than before. */
+	if (bytes >= LAZY_BYTES)
+		(void)madvise(data, bytes, MADV_FREE);
 	if (pthread_mutex_trylock(&lock) != 0)
 		return false;
 	for (int i = 0; i < KEPT_COUNT && !done && kept_bytes + bytes <= KEPT_BYTES; i++) {

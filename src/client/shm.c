@@ -17,8 +17,8 @@
 #include "transport.h"
 
 enum {
-	PIECE_BYTES = 1 << 20,     /* copied by one thread between two looks at the clock */
-	SHARED_BYTES = 4 << 20,    /* from here on threads share a transfer: waking one costs less */
+	PIECE_BYTES = 512 << 10,   /* copied by one thread between two looks at the clock */
+	SHARED_BYTES = 2 << 20,    /* from here on threads share a transfer: waking one costs less */
 	POPULATE_BYTES = 64 << 20, /* populated between two looks at the clock */
 };
 
