@@ -1,4 +1,9 @@
-/* Clients that are answered without a wake-up of the unit. */
+/* Clients that are answered without a wake-up of the unit.
+ *
+ * An attended client wakes nobody, neither when it has written nor when it has made room. So its
+ * lane is looked at for both, and not left until both were looked at after its ring has said that
+ * it is attended no more. Whose replies wait for room is attended no longer than to the next
+ * sleep: it may take its time. */
 #include "daemon_state.h"
 
 #include "clock.h"
@@ -31,11 +36,16 @@ void sy_daemon_attend(struct sy_daemon *daemon, uint32_t index)
 	sy_ring_attend(&lane_at(daemon, place)->in, true);
 }
 
+static bool has_work(const struct sy_lane *lane)
+{
+	return sy_ring_ready(&lane->in) || lane->first != NULL;
+}
+
 void sy_daemon_look(struct sy_daemon *daemon)
 {
 	for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++) {
 		const struct sy_lane *lane = lane_at(daemon, i);
-		if (lane != NULL && sy_ring_ready(&lane->in))
+		if (lane != NULL && has_work(lane))
 			sy_daemon_serve_lane(daemon, daemon->attended[i]);
 	}
 }
@@ -61,29 +71,39 @@ static bool watch_lanes(struct sy_daemon *daemon)
 	return false;
 }
 
+/* True: it has work, as it wrote or made room before it could see that. */
+static bool let_go(struct sy_daemon *daemon, uint32_t place)
+{
+	struct sy_lane *lane = lane_at(daemon, place);
+	if (lane == NULL)
+		return false;
+	sy_ring_attend(&lane->in, false);
+	bool work = has_work(lane);
+	if (work)
+		sy_peers_add_work(&daemon->peers, daemon->attended[place]);
+	daemon->attended[place] = 0;
+	return work;
+}
+
 bool sy_daemon_spin(struct sy_daemon *daemon)
 {
-	bool any = false;
-	for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++)
-		any |= lane_at(daemon, i) != NULL;
-	if (!any)
-		return false;
-	bool may = sy_spin_may(&daemon->spin), hit = may && watch_lanes(daemon);
-	if (may)
-		sy_spin_end(&daemon->spin, hit);
-	if (hit)
-		return true;
+	bool any = false, work = false;
 	for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++) {
-		struct sy_lane *lane = lane_at(daemon, i);
-		if (lane == NULL)
-			continue;
-		sy_ring_attend(&lane->in, false);
-		/* It wrote before it could see that. */
-		if (sy_ring_ready(&lane->in)) {
-			sy_peers_add_work(&daemon->peers, daemon->attended[i]);
-			hit = true;
-		}
-		daemon->attended[i] = 0;
+		const struct sy_lane *lane = lane_at(daemon, i);
+		if (lane != NULL && lane->first != NULL)
+			work |= let_go(daemon, i);
+		else
+			any |= lane != NULL;
 	}
-	return hit;
+	if (work || !any)
+		return work;
+	if (sy_spin_may(&daemon->spin)) {
+		bool hit = watch_lanes(daemon);
+		sy_spin_end(&daemon->spin, hit);
+		if (hit)
+			return true;
+	}
+	for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++)
+		work |= let_go(daemon, i);
+	return work;
 }

@@ -2,6 +2,7 @@
  * half-way, hand over other things than memory. What one does, others never feel. */
 #include "daemon_rig.h"
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
@@ -9,7 +10,8 @@
 #include "lane.h"
 #include "local_parts.h"
 
-enum { MANY = 1000, FLOOD = 200000, LARGE_BYTES = 400000 };
+enum { MANY = 1000, FLOOD = 200000, LARGE_BYTES = 400000,
+       STATS_A_BURST = 512, BURSTS = 20, SILENCE_S = 20 };
 
 /* One end of a lane, and what is behind it. */
 struct mate {
@@ -160,6 +162,76 @@ static void test_a_session_through_a_lane(void **state)
 	assert_int_equal(reply->outcome.fault, SY_FAULT_NONE);
 	assert_int_equal(reply->key_count, COUNT_OF(rows));
 	check_served(&mate);
+	leave(&mate);
+}
+
+/* As a client does it: once for all that was written or read, and only where it is needed. */
+static void knock(struct mate *mate)
+{
+	bool due = mate->lane.due;
+	mate->lane.due = false;
+	if (due && !sy_ring_is_attended(&mate->lane.out))
+		open_door(mate);
+}
+
+/* The next reply's number. Nothing wakes the unit meanwhile but what has to. */
+static uint64_t listen_for(struct mate *mate)
+{
+	const void *message;
+	size_t bytes;
+	struct sy_request_id id;
+	for (int round = 0; round < FLOOD; round++) {
+		uint32_t seen = sy_bell_look(mate->bell);
+		assert_true(sy_lane_flush(&mate->lane));
+		bool got = sy_lane_receive(&mate->lane, mate->copy, &message, &bytes);
+		knock(mate);
+		if (got) {
+			assert_int_equal(sy_reply_peek(message, bytes, &id, NULL), SY_OK);
+			return id.seq;
+		}
+		uint64_t end_ns = sy_clock_now_ns() + SILENCE_S * UINT64_C(1000000000);
+		sy_bell_wait(mate->bell, seen, end_ns);
+		if (sy_clock_now_ns() >= end_ns)
+			fail_msg("the unit sleeps, and nobody has woken it");
+	}
+	return 0;
+}
+
+/* Both ways more than a ring holds, so that each side waits for the other's room in turn. */
+static void test_room_wakes_who_waits_for_it(void **state)
+{
+	struct rig *rig = *state;
+	static struct mate mate;
+	static uint64_t rows[SY_KEYS_PER_RESOLVE_MAX];
+	const struct sy_span field = {(const uint8_t *)"a", 1};
+	struct sy_request resolve = {
+		.op = SY_OP_RESOLVE_KEYS, .first_notice = 1,
+		.resolve = {.rows = rows, .fields = &field, .row_count = COUNT_OF(rows),
+		            .field_count = 1}};
+	struct sy_request stats = {.op = SY_OP_STATS, .first_notice = 1};
+	start(rig);
+	open_mate(rig, &mate);
+	for (uint64_t i = 0; i < COUNT_OF(rows); i++)
+		rows[i] = i * 3;
+	const uint32_t *stalled = &mate.lane.shared->replies.stalled;
+	for (int burst = 0; burst < BURSTS; burst++) {
+		uint64_t first = mate.client.seq + 1;
+		for (int i = 0; i < STATS_A_BURST; i++) {
+			struct sy_request *request = i >= STATS_A_BURST - 8 ? &resolve : &stats;
+			request->id = (struct sy_request_id){mate.client.session, ++mate.client.seq, 0};
+			sy_buf_reset(&mate.client.out);
+			sy_request_encode(request, &mate.client.out);
+			assert_true(sy_lane_send(&mate.lane, mate.client.out.data, mate.client.out.bytes));
+		}
+		/* Read only when there is no room left, and then while the unit is still awake. */
+		for (int i = 0; i < FLOOD && __atomic_load_n(stalled, __ATOMIC_SEQ_CST) == 0; i++) {
+			assert_true(sy_lane_flush(&mate.lane));
+			knock(&mate);
+			sched_yield();
+		}
+		for (uint64_t seq = first; seq <= mate.client.seq; seq++)
+			assert_int_equal(listen_for(&mate), seq);
+	}
 	leave(&mate);
 }
 
@@ -348,6 +420,7 @@ int main(void)
 #define WITH_RIG(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
 	const struct CMUnitTest tests[] = {
 		WITH_RIG(test_a_session_through_a_lane),
+		WITH_RIG(test_room_wakes_who_waits_for_it),
 		WITH_RIG(test_nonsense_ends_its_sender_alone),
 		WITH_RIG(test_who_does_not_read_holds_up_nobody),
 		WITH_RIG(test_a_client_that_dies_in_a_message),
