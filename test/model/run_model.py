@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the model of the protocol (model.pml) exhaustively with spin.
+"""Checks the models of the protocol (model.pml) and of wake-ups (lane.pml) exhaustively with spin.
 
 usage: run_model.py --arrows arrows.pml [--effort N] [--keep DIR]
 --arrows is what test/model/print_arrows printed, --effort from 10000 on takes the larger bounds.
@@ -286,6 +286,34 @@ def try_missing_arrows(report, folder, arrows):
         report.say(False, "missing arrows", "the table has none")
 
 
+def try_lane(report, folder):
+    """Wake-ups over a lane: none is missed; and with a look left out one is."""
+    text = (HERE / "lane.pml").read_text()
+    place = folder / "lane"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "lane.pml").write_text(text)
+    mutants = re.findall(r"^#define (NO_\w+) (\d+)", text, re.M)
+    for name, value in [("", "0")] + mutants:
+        for command in (
+            ["spin", "-a", f"-DMUTANT={value}", "lane.pml"],
+            ["gcc", "-O2", "-w", "-DSAFETY", "-DNOREDUCE", "-o", "pan", "pan.c"],
+        ):
+            status, output, _ = run(command, place)
+            if status != 0 or "Error" in output:
+                raise Broken(f"{command[0]}: {output}")
+        status, output, seconds = run(["./pan", f"-m{DEPTH}"], place)
+        verdict = judge(status, output, seconds)
+        if name:
+            good = "pan:1: invalid end state" in output
+            what = "a wake-up is missed" if good else verdict.fault or "nothing is missed"
+            report.say(good, "lane mutant " + name, what)
+        else:
+            what = verdict.fault or f"{verdict.states:>9} states, no wake-up is missed"
+            report.say(not verdict.fault, "lane", what)
+    if not mutants:
+        report.say(False, "lane mutants", "there are none")
+
+
 def try_cut_off(report, folder, arrows):
     """The judge itself: a search that its depth cuts off, and one that its bounds refuse."""
     verdict = search(folder, arrows, MUTANT_SCOPE, depth=20)
@@ -311,6 +339,7 @@ def main():
             try_mutants(report, folder, options.arrows)
             try_missing_arrows(report, folder, options.arrows)
             try_cut_off(report, folder, options.arrows)
+            try_lane(report, folder)
         except Broken as fault:
             report.say(False, "tools", str(fault)[-2000:])
     print(f"{time.monotonic() - started:.1f} s")
