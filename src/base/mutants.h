@@ -50,6 +50,20 @@
 	X(43, restart_buries_at_once, 9, directory) \
 	X(44, resurrect_the_buried, 9, directory) \
 	X(45, believe_a_late_answer, 9, client) \
-	X(46, suspect_is_dead, 9, directory)
+	X(46, suspect_is_dead, 9, directory) \
+	X(47, free_at_the_fence, 1, core) \
+	X(48, grace_before_the_fence, 1, core) \
+	X(49, late_write_is_finished, 1, client) \
+	X(50, forced_close_is_finished, 1, base) \
+	X(51, flushed_is_drained, 1, base) \
+	X(52, reuse_buffer_in_flight, 3, base) \
+	X(53, believe_an_old_read, 3, client) \
+	X(54, unpin_the_expired, 1, core) \
+	X(55, forget_the_fence, 7, core) \
+	X(56, forget_drained_notice, 7, client) \
+	X(57, forget_returned_buffer, 6, base) \
+	X(58, endless_graveyard, 6, base) \
+	X(59, believe_a_lost_pin, 3, client) \
+	X(60, keep_remote_of_the_dead, 3, client)
 
 #endif

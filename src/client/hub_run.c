@@ -193,7 +193,7 @@ static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
 
 	struct sy_remote *remote = call->remote_now;
 	SY_FAILPOINT(CLIENT_EFFECT_WRITE);
-	if (remote != NULL && remote->incarnation == call->op.incarnation) {
+	if (remote != NULL && sy_op_reaches(&call->op, remote->incarnation)) {
 		/* The ranges' offsets are of the blob; the region is known only now. */
 		if (hub->config.lock != NULL)
 			hub->config.lock(hub->config.lock_context);

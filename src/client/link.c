@@ -117,8 +117,7 @@ static void call_ended(struct sy_link *link, struct sy_call *call)
 	*at = call->next_on_link;
 	call->done = true;
 	bool answered = call->op.end == SY_OP_END_OK || call->op.end == SY_OP_END_LATE;
-	if (answered && link->remote != NULL &&
-	    link->remote->incarnation == call->op.incarnation)
+	if (answered && link->remote != NULL && sy_op_reaches(&call->op, link->remote->incarnation))
 		call->remote = sy_remote_ref(link->remote);
 	call->waiter->pending--;
 	sy_waiter_wake(link->hub, call->waiter);

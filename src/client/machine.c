@@ -95,7 +95,7 @@ void sy_machine_written(struct sy_machine *machine, struct sy_machine_op *op, bo
 		ok = true;
 		in_flight = false;
 	}
-	op->in_flight = !ok && in_flight;
+	op->in_flight = !ok && in_flight && !SY_MUTANT(49);
 	if (op->ending != SY_OP_END_NONE) {
 		sy_machine_op_finish(machine, op, (enum sy_op_end)op->ending, now_ns);
 	} else if (now_ns >= op->deadline_ns) {
@@ -165,6 +165,11 @@ enum sy_machine_state sy_machine_state(const struct sy_machine *machine)
 uint64_t sy_machine_incarnation(const struct sy_machine *machine)
 {
 	return machine->incarnation;
+}
+
+uint64_t sy_machine_session(const struct sy_machine *machine)
+{
+	return machine->session;
 }
 
 const struct sy_hello_result *sy_machine_hello(const struct sy_machine *machine)

@@ -156,6 +156,10 @@ void sy_machine_cancel(struct sy_machine *machine, struct sy_machine_op *op, uin
  * aside. */
 void sy_machine_unpin(struct sy_machine *machine, struct sy_request_id name, uint64_t now_ns);
 void sy_machine_drained(struct sy_machine *machine, struct sy_request_id name, uint64_t now_ns);
+/* In place of drained, for an op of this incarnation that ended in_flight and whose session has
+ * ended: nothing will prove any more that its WRITE is over, and the unit waits for its fence and
+ * the grace. */
+void sy_machine_never_drained(struct sy_machine *machine);
 
 /* A connection stands. token: of the local socket, 0 for another host. incarnation: as the local
  * socket said, 0 if only hello will tell. */
@@ -183,6 +187,7 @@ uint64_t sy_machine_deadline(const struct sy_machine *machine);
 /* CLOSED from sy_machine_close on; the link lives on behind it. */
 enum sy_machine_state sy_machine_state(const struct sy_machine *machine);
 uint64_t sy_machine_incarnation(const struct sy_machine *machine); /* 0: none yet */
+uint64_t sy_machine_session(const struct sy_machine *machine);     /* 0: none now */
 /* Of the last hello answered; all zero before. */
 const struct sy_hello_result *sy_machine_hello(const struct sy_machine *machine);
 /* Number of the last notice queued (it changes when a new session begins), and whether the unit
@@ -195,5 +200,18 @@ bool sy_machine_notices_done(const struct sy_machine *machine);
 enum sy_directory_says { SY_DIRECTORY_SILENT = 0, SY_DIRECTORY_ALIVE, SY_DIRECTORY_DEAD };
 
 sy_status sy_verdict(enum sy_op_kind kind, enum sy_op_end end, enum sy_directory_says says);
+
+/* Does a remote of this incarnation reach what op is about? A unit's new incarnation has other
+ * regions under the same offsets: what was allocated or resolved before is not in them. */
+bool sy_op_reaches(const struct sy_machine_op *op, uint64_t incarnation);
+
+/* A READ under a remote resolve's pins has ended well. GOOD: the pin stood all the while, since it
+ * lasts read_pin_ns from when the resolve ran and half of that is not over since it was sent. ASK:
+ * only a pin_check tells, sent after the READ; then sy_read_stood, or the read is stale. */
+enum sy_read_verdict { SY_READ_GOOD = 1, SY_READ_ASK };
+enum sy_read_verdict sy_read_verdict(const struct sy_machine_op *resolve, uint64_t ended_ns,
+                                     uint64_t read_pin_ns);
+/* `check` asked for the resolve's one name. */
+bool sy_read_stood(const struct sy_machine_op *resolve, const struct sy_machine_op *check);
 
 #endif

@@ -31,6 +31,25 @@ static sy_status protocol_verdict(enum sy_op_kind kind)
 	return put ? SY_E_TRANSFER_FAILED : SY_E_PROTOCOL;
 }
 
+bool sy_op_reaches(const struct sy_machine_op *op, uint64_t incarnation)
+{
+	return incarnation != 0 && (incarnation == op->incarnation || SY_MUTANT(60));
+}
+
+enum sy_read_verdict sy_read_verdict(const struct sy_machine_op *resolve, uint64_t ended_ns,
+                                     uint64_t read_pin_ns)
+{
+	if (SY_MUTANT(53) || ended_ns - resolve->sent_ns <= read_pin_ns / 2)
+		return SY_READ_GOOD;
+	return SY_READ_ASK;
+}
+
+bool sy_read_stood(const struct sy_machine_op *resolve, const struct sy_machine_op *check)
+{
+	return check->end == SY_OP_END_OK && check->incarnation == resolve->incarnation &&
+	       check->reply.held_count == 1 && (check->reply.held[0] != 0 || SY_MUTANT(59));
+}
+
 sy_status sy_verdict(enum sy_op_kind kind, enum sy_op_end end, enum sy_directory_says says)
 {
 	if (SY_MUTANT(24) && end == SY_OP_END_TIMEOUT && says == SY_DIRECTORY_ALIVE)

@@ -65,6 +65,12 @@ void sy_session_settle(struct sy_core *core, uint32_t session)
 		enqueue(core, session, SY_WALK_NONE);
 }
 
+/* From the fence on: what was posted before it may still be under way. */
+static uint64_t grace_end(const struct sy_step *step)
+{
+	return SY_MUTANT(47) ? step->now_ns : step->now_ns + step->core->params.retire_grace_ns;
+}
+
 /* Looks at each of the session's blobs once, by moving the first one to the back. What a notice
  * takes away in between only makes it look at some twice. */
 static uint32_t walk_blobs(struct sy_step *step, struct sy_session *s, uint32_t budget)
@@ -87,8 +93,8 @@ static uint32_t walk_blobs(struct sy_step *step, struct sy_session *s, uint32_t 
 		                &s->blobs, blob);
 		if (s->walk == SY_WALK_RETIRE)
 			sy_reserve_retire(core, blob);
-		else if (!committing)
-			sy_reserve_grace(core, blob, step->now_ns + core->params.retire_grace_ns);
+		if (!committing && (s->walk == SY_WALK_GRACE || (SY_MUTANT(48) && !s->local)))
+			sy_reserve_grace(core, blob, grace_end(step));
 	}
 	if (s->blobs.head == 0)
 		s->walk_left = 0;
@@ -115,7 +121,7 @@ static void walk_done(struct sy_step *step, uint32_t session)
 	                &core->volatiles.ending_sessions, session);
 	s->state = SY_SESSION_ENDED;
 	s->walk = SY_WALK_NONE;
-	if (!s->local && core->params.remote_write && !s->fence_asked) {
+	if (!s->local && core->params.remote_write && !s->fence_asked && !SY_MUTANT(55)) {
 		sy_step_emit(step, SY_EFFECT_FENCE)->session = s->number;
 		s->fence_asked = true;
 	}
@@ -137,7 +143,8 @@ void sy_session_walk(struct sy_step *step, uint32_t budget)
 		uint32_t session = ending->head;
 		struct sy_session *s = sy_session_at(step->core, session);
 		uint32_t used = 1 + walk_blobs(step, s, budget);
-		if (s->walk == SY_WALK_FREE && used < budget)
+		bool unpins = s->walk == SY_WALK_FREE || (SY_MUTANT(54) && !s->local);
+		if (unpins && used < budget)
 			used += walk_pins(step, s, budget - used);
 		bool pins_left = s->walk == SY_WALK_FREE && s->pins.head != 0 && !SY_MUTANT(19);
 		if (s->walk_left == 0 && !pins_left)

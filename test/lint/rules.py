@@ -26,6 +26,7 @@ SANS_IO = [
     "src/core/*",
     "src/wire/*",
     "src/client/machine*",
+    "src/client/verdict*",
     "src/unit/serve*",
     "src/unit/keep*",
     "src/unit/lease*",

@@ -67,12 +67,53 @@ static void test_never_lost_and_never_done_without_the_directorys_word(void **st
 	}
 }
 
+static void test_a_read_is_believed_for_half_its_pins_time(void **state)
+{
+	(void)state;
+	const struct sy_machine_op resolve = {.sent_ns = 1000};
+	assert_int_equal(sy_read_verdict(&resolve, 1000, 600), SY_READ_GOOD);
+	assert_int_equal(sy_read_verdict(&resolve, 1300, 600), SY_READ_GOOD);
+	assert_int_equal(sy_read_verdict(&resolve, 1301, 600), SY_READ_ASK);
+	assert_int_equal(sy_read_verdict(&resolve, 1000 + 600, 600), SY_READ_ASK);
+}
+
+static void test_a_pin_that_was_asked_for_stood_only_if_its_unit_says_so(void **state)
+{
+	(void)state;
+	uint8_t held = 1;
+	const struct sy_machine_op resolve = {.incarnation = 7};
+	struct sy_machine_op check = {.end = SY_OP_END_OK, .incarnation = 7,
+	                              .reply = {.held_count = 1, .held = &held}};
+	assert_true(sy_read_stood(&resolve, &check));
+	held = 0;
+	assert_false(sy_read_stood(&resolve, &check));
+	held = 1;
+	check.incarnation = 8; /* another unit: it knows nothing of the pin */
+	assert_false(sy_read_stood(&resolve, &check));
+	check.incarnation = 7;
+	check.end = SY_OP_END_TIMEOUT;
+	assert_false(sy_read_stood(&resolve, &check));
+}
+
+static void test_a_remote_reaches_its_own_incarnation_alone(void **state)
+{
+	(void)state;
+	const struct sy_machine_op op = {.incarnation = 7}, none = {.incarnation = 0};
+	assert_true(sy_op_reaches(&op, 7));
+	assert_false(sy_op_reaches(&op, 8));
+	assert_false(sy_op_reaches(&op, 0));
+	assert_false(sy_op_reaches(&none, 0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_success_and_what_the_unit_itself_said_stand),
 		cmocka_unit_test(test_a_dead_incarnation),
 		cmocka_unit_test(test_never_lost_and_never_done_without_the_directorys_word),
+		cmocka_unit_test(test_a_read_is_believed_for_half_its_pins_time),
+		cmocka_unit_test(test_a_pin_that_was_asked_for_stood_only_if_its_unit_says_so),
+		cmocka_unit_test(test_a_remote_reaches_its_own_incarnation_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
