@@ -87,7 +87,7 @@ void check_i1_grant(struct sim_life *life, uint64_t generation)
 	}
 	for (uint32_t i = 0; i < SIM_STRAYS_MAX; i++) {
 		const struct sim_stray *stray = &sim->strays[i];
-		if (!stray->used || stray->life != life || stray->landed ||
+		if (!stray->used || stray->put == NULL || stray->life != life || stray->landed ||
 		    stray->done_bytes == stray->put->nbytes || sim->true_ns >= stray->stop_ns)
 			continue;
 		if (overlap(stray->offset, stray->put->nbytes, grant->offset, grant->nbytes))

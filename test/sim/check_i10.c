@@ -23,8 +23,9 @@ void check_i10_ended(struct sim_client *client, const struct sim_task *task, uin
 {
 	struct sim *sim = client->sim;
 	bool checking = task->state == SIM_TASK_CHECKING;
-	if (task->number != number ||
-	    (task->state != SIM_TASK_RUNNING && task->state != SIM_TASK_WRITING && !checking))
+	bool reading = task->state == SIM_TASK_READING && !client->local && sim->config.transfers;
+	if (task->number != number || (task->state != SIM_TASK_RUNNING &&
+	                               task->state != SIM_TASK_WRITING && !checking && !reading))
 		return;
 	uint64_t latest =
 		latest_ns(client, checking ? task->check.deadline_ns : task->op.deadline_ns);

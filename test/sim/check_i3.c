@@ -211,11 +211,26 @@ void check_read_piece(struct sim_client *client, struct sim_task *task,
 		         range->put->number);
 }
 
+/* In its buffer lies what was read, and nothing that came later. */
+static void check_buffer(struct sim_client *client, const struct sim_task *task)
+{
+	const uint8_t *at = task->buffer->bytes;
+	for (size_t i = 0; i < task->range_count; i++) {
+		const struct sim_range *range = &task->ranges[i];
+		if (!range->put->scribbled && !bytes_right(client->sim, range->put, range->value, at))
+			sim_fail(client->sim, 3, "c%u/u%u has other bytes in its buffer than it read of put "
+			         "%lu", client->index, task->slot, range->put->number);
+		at += range->nbytes;
+	}
+}
+
 void check_i3_read(struct sim_client *client, struct sim_task *task)
 {
 	if (!task->stable)
 		sim_fail(client->sim, 3, "c%u/u%u believes a read that its pin did not cover",
 		         client->index, task->slot);
+	else if (task->buffer != NULL)
+		check_buffer(client, task);
 }
 
 /* A put that its client was told of. */

@@ -23,6 +23,14 @@ void check_i6(struct sim_life *life)
 		         stats.capacity_bytes);
 }
 
+void check_i6_buffers(struct sim_client *client)
+{
+	const char *fault = sy_buffers_audit(&client->buffers);
+	client->sim->counts.audits++;
+	if (fault != NULL)
+		sim_fail(client->sim, 6, "c%u: %s", client->index, fault);
+}
+
 void check_counts(struct sim_life *life)
 {
 	const struct sy_core *core = sy_serve_core(life->serve);

@@ -22,7 +22,7 @@ static bool knows(const struct sim_client *client, struct sy_request_id name)
 	}
 	for (uint32_t i = 0; i < SIM_STRAYS_MAX; i++) {
 		const struct sim_stray *stray = &sim->strays[i];
-		if (stray->used && sy_request_id_equal(stray->name, name))
+		if (stray->used && stray->put != NULL && sy_request_id_equal(stray->name, name))
 			return true;
 	}
 	return false;
@@ -87,7 +87,7 @@ static void look_gone(struct sim_life *life, struct sim_session *session,
 		session->gone_ns = sim->true_ns;
 	if (!session->local)
 		limit_ns += params->session_expire_ns + params->read_pin_ns + params->retire_grace_ns +
-		            25 * SIM_S;
+		            sim->config.fence_late_ns + 5 * SIM_S;
 	uint64_t since_ns = sy_max_u64(session->gone_ns, life->disturbed_ns);
 	since_ns = sy_max_u64(since_ns, sim->smooth_since_ns);
 	if (sim->true_ns > since_ns + limit_ns)

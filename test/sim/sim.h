@@ -33,7 +33,8 @@ enum sim_event_kind {
 	SIM_LINK_FAILED,   /* there was nobody, or the connection broke */
 	SIM_LINK_TICK,
 	SIM_TASK,          /* a client's task goes on by itself: next operation, next piece */
-	SIM_LAND,          /* a piece of a write that the network still had */
+	SIM_LAND,          /* a piece of a transfer that the network still had */
+	SIM_FLUSHED,       /* nothing of an endpoint that was closed by force touches its client */
 	SIM_DEADLINE,      /* an operation should have ended by now */
 	SIM_WORLD,         /* turn of the world: processes, clocks, arenas */
 	SIM_LOOK,          /* the checkers look at what stands for how long */
@@ -132,6 +133,13 @@ struct sim_directory {
 	struct sim_events inbox; /* of a stopped one */
 };
 
+/* A client's registered memory. */
+struct sim_buffer {
+	struct sy_buffer account; /* the first: the pool knows it alone */
+	uint8_t *bytes;
+	struct sim_buffer *next;
+};
+
 struct sim_unit {
 	struct sim_life *life;      /* the newest; NULL never after the start */
 	struct sim_events limbo;    /* what was sent to a dead one and waits for the next */
@@ -171,6 +179,9 @@ struct sim_task {
 	struct sim_range *ranges;
 	size_t range_count, range_at;
 	uint64_t done_bytes;      /* of the write, or of ranges[range_at] */
+	struct sim_buffer *buffer; /* a read from another host goes there; NULL: it looks on */
+	uint64_t filled_bytes;    /* of the buffer, up to ranges[range_at] */
+	bool posted;              /* a read: it has its buffer and its remote */
 	bool pinned, stable;      /* what was read so far is as it should be */
 	/* a scan of several requests: how often each key came, and what stood when it began */
 	uint8_t (*scanned)[SIM_FIELDS_MAX];
@@ -187,11 +198,22 @@ struct sim_link {
 	uint64_t cut_until_ns;
 	uint64_t disturbed_ns;    /* last message lost or late, last connection broken */
 	uint64_t resolve_session, resolve_seq[SY_SLOT_COUNT]; /* resolves sent */
+	struct sim_life *remote;  /* another host's: the slab that its transfers go to */
+	uint64_t endpoint;        /* how many were closed by force before this one */
 };
 
-/* A write that was left behind: posted, not seen done. The network may still land it. */
+/* A transfer that was left behind: posted, not seen done. The network may still land it. */
 struct sim_stray {
+	uint64_t number;   /* counts all of them: events of one that is gone move no other */
 	bool used, landed; /* landed: nothing of it moves any more, but its client was not told */
+	bool never;        /* no piece of it moves */
+	struct sy_grave grave;
+	uint64_t endpoint;
+	/* a read; a write has a put */
+	struct sim_buffer *buffer;
+	struct sim_range *ranges;
+	size_t range_count, range_at;
+	uint64_t filled_bytes;
 	struct sim_life *life;
 	uint32_t client;
 	uint64_t client_life;
@@ -212,6 +234,8 @@ struct sim_client {
 	struct sim_link links[SIM_UNITS_MAX];
 	struct sim_task *tasks;
 	struct sim_events inbox;
+	struct sy_buffers buffers; /* of one on another host */
+	struct sim_buffer *made;   /* all of them */
 };
 
 enum { SIM_STRAYS_MAX = 256, SIM_CAUGHT_MAX = 32 };
@@ -227,7 +251,7 @@ struct sim {
 	uint64_t smooth_since_ns; /* last hold's or jump's end */
 	struct sim_directory directory;
 	bool winding_down;        /* no more faults, no new operations */
-	uint64_t life_count, client_life_count, put_count, op_count;
+	uint64_t life_count, client_life_count, put_count, op_count, stray_count;
 	uint64_t steps;
 	struct sim_unit units[SIM_UNITS_MAX];
 	struct sim_life **lives;  /* all of them, by number - 1 */
@@ -357,12 +381,34 @@ void sim_ask_release_all(struct sim_client *client, struct sim_task *task);
 /* sim_copy.c: the bytes of puts and reads, a piece at a time. */
 void sim_copy_write(struct sim_client *client, struct sim_task *task);
 void sim_copy_write_on(struct sim_client *client, struct sim_task *task);
-/* Its client is gone or gave up: what was posted is on its own now. */
-void sim_copy_leave(struct sim_client *client, struct sim_task *task);
-void sim_copy_land(struct sim *sim, const struct sim_event *event);
-void sim_copy_fence(struct sim *sim, struct sim_life *life, uint64_t session);
+/* Bytes of a put come to the slab; bytes of a range come to the reader's buffer, if it has one. */
+void sim_copy_put_bytes(struct sim_life *life, const struct sim_put *put, uint64_t offset,
+                        uint64_t generation, uint64_t from, uint64_t bytes);
+void sim_copy_range_bytes(const struct sim_life *life, const struct sim_range *range,
+                          uint64_t from, uint64_t bytes, struct sim_buffer *buffer,
+                          uint64_t filled_bytes);
+/* The next piece: a few lines, or all that is left. */
+uint64_t sim_copy_piece(struct sim *sim, uint64_t left);
+bool sim_copy_is_fenced(struct sim_life *life, uint64_t session);
+void sim_copy_written(struct sim_client *client, struct sim_task *task, bool ok, bool in_flight);
 void sim_copy_read(struct sim_client *client, struct sim_task *task);
 void sim_copy_read_on(struct sim_client *client, struct sim_task *task);
+
+/* sim_transfer.c: transfers that are left in flight, and the buffers they go to. */
+/* Its client is gone or gave up: what was posted is on its own now. */
+/* False: there is no place for it, and it ends proved. */
+bool sim_transfer_leave_write(struct sim_client *client, struct sim_task *task);
+bool sim_transfer_leave_read(struct sim_client *client, struct sim_task *task);
+void sim_transfer_land(struct sim *sim, const struct sim_event *event);
+void sim_transfer_fence(struct sim *sim, struct sim_life *life, uint64_t session);
+/* The client closes the endpoint of a link by force, and takes a new one and a new session. */
+void sim_transfer_close(struct sim_client *client, uint32_t slot);
+void sim_transfer_flushed(struct sim_client *client, const struct sim_event *event);
+/* A buffer for the task's ranges. */
+enum sy_buffers_answer sim_transfer_buffer(struct sim_client *client, struct sim_task *task);
+void sim_transfer_give(struct sim_client *client, struct sim_task *task);
+/* Its process is gone, and so is the memory that reads would have come to. */
+void sim_transfer_free(struct sim_client *client);
 
 /* sim_world.c: what happens to processes and clocks. */
 void sim_world_turn(struct sim *sim);

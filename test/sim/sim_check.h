@@ -64,6 +64,7 @@ void check_i5_after(struct sim_life *life);
 /* I6: the audit. And what an ended incarnation has counted. */
 void check_i6(struct sim_life *life);
 void check_counts(struct sim_life *life);
+void check_i6_buffers(struct sim_client *client); /* a client's pool and graveyard */
 
 /* I7: nothing is left behind. */
 void check_i7_look(struct sim_life *life);

@@ -51,6 +51,7 @@ void sim_client_start(struct sim *sim, uint32_t index, bool local, uint32_t spac
 		.start_time = client->life,
 		.boot_id = {(uint8_t)(client->local ? 1 : 2 + index)},
 	};
+	sy_buffers_init(&client->buffers, &sim->config.buffers);
 	for (uint32_t slot = 0; slot < sim->config.units; slot++)
 		make_link(client, slot);
 	sim_log(sim, "c%u starts, %s, namespace %u", index, local ? "local" : "remote", client->space);
@@ -293,6 +294,14 @@ static void try_leave(struct sim_client *client)
 		sim_task_later(client, &client->tasks[0], 100 * SIM_MS);
 }
 
+/* A new incarnation of the unit: from here on another slab is reached. */
+static void attach(const struct sim_client *client, struct sim_link *link)
+{
+	uint64_t incarnation = sy_machine_incarnation(link->machine);
+	if (!client->local && (link->remote == NULL || link->remote->incarnation != incarnation))
+		link->remote = sim_life_of(client->sim, incarnation);
+}
+
 static void run(struct sim_client *client, const struct sim_event *event)
 {
 	struct sim *sim = client->sim;
@@ -303,6 +312,7 @@ static void run(struct sim_client *client, const struct sim_event *event)
 		sim->scratch.used = 0;
 		sy_machine_receive(link->machine, event->bytes, event->bytes_count, &sim->scratch,
 		                   now_ns);
+		attach(client, link);
 		break;
 	case SIM_LINK_WELCOME:
 		welcome(client, event->slot, event);
@@ -322,6 +332,9 @@ static void run(struct sim_client *client, const struct sim_event *event)
 		if (client->closing)
 			try_leave(client);
 		return;
+	case SIM_FLUSHED:
+		sim_transfer_flushed(client, event);
+		break;
 	case SIM_DEADLINE:
 		check_i10_ended(client, &client->tasks[event->number], event->extra);
 		return;
@@ -348,6 +361,7 @@ void sim_client_event(struct sim *sim, struct sim_event *event)
 
 void sim_client_free(struct sim_client *client)
 {
+	sim_transfer_free(client);
 	for (uint32_t i = 0; i < client->sim->config.tasks && client->tasks != NULL; i++) {
 		sy_buf_free(&client->tasks[i].op.result);
 		sy_buf_free(&client->tasks[i].check.result);
@@ -373,7 +387,7 @@ void sim_client_kill(struct sim_client *client)
 	sim_log(sim, "c%u is killed", client->index);
 	for (uint32_t i = 0; i < sim->config.tasks; i++) {
 		if (client->tasks[i].state == SIM_TASK_WRITING && !client->local)
-			sim_copy_leave(client, &client->tasks[i]);
+			sim_transfer_leave_write(client, &client->tasks[i]);
 	}
 	process_ends(client);
 }

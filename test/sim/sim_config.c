@@ -144,6 +144,40 @@ static void draw_leases(uint64_t seed, struct sim_config *config)
 	}
 }
 
+/* Other hosts' transfers as a network card does them, in some of the seeds: through an endpoint
+ * that is closed by force, into buffers of a pool, given up at their deadline. Drawn apart, like
+ * leases and for the same reason. */
+static void draw_transfers(uint64_t seed, struct sim_config *config)
+{
+	struct sy_prng draw, *prng = &draw;
+	config->buffers = (struct sy_buffers_config){.base_count = 1, .base_bytes = 1,
+	                                             .pool_max_bytes = 1,
+	                                             .graveyard_max_bytes = UINT64_MAX};
+	config->fence_late_ns = 20 * SIM_S;
+	sy_prng_seed(prng, seed ^ UINT64_C(0x7a45f17));
+	config->transfers = sy_prng_chance(prng, 40);
+	if (!config->transfers)
+		return;
+	uint64_t base_bytes = PICK(prng, 200, 1000, 5000);
+	config->buffers = (struct sy_buffers_config){
+		.base_count = PICK(prng, 1, 2, 4), .base_bytes = base_bytes,
+		.pool_max_bytes = UINT64_C(1024) * PICK(prng, 8, 64, 1024),
+		.graveyard_max_bytes = base_bytes * PICK(prng, 4, 40, 4000)};
+	config->rate[SIM_FAULT_FORCED_CLOSE] = PICK(prng, 0, 300, 2000);
+	config->rate[SIM_FAULT_NEVER_DONE] = PICK(prng, 0, 1000, 5000);
+	config->rate[SIM_FAULT_READ_LEFT] = PICK(prng, 100, 1000, 3000);
+	config->rate[SIM_FAULT_READ_WAITS] = PICK(prng, 0, 1000, 3000);
+	config->remote_percent = PICK(prng, 60, 100, 100);
+	config->params.remote_write = true;
+	config->params.retire_grace_ns = SIM_S * PICK(prng, 2, 5, 30);
+	config->fence_late_ns = 3 * config->params.retire_grace_ns;
+	config->rate[SIM_FAULT_FENCE_LATE] = PICK(prng, 0, 3000, 8000);
+	for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++) {
+		if ((config->off >> i & 1) != 0)
+			config->rate[i] = 0;
+	}
+}
+
 static void draw_mix(struct sy_prng *prng, struct sim_mix *mix)
 {
 	*mix = (struct sim_mix){
@@ -239,6 +273,7 @@ void sim_config_draw(struct sim_config *ret_config, uint64_t seed,
 		draw_bulk(prng, config);
 	draw_tier(prng, config);
 	draw_leases(seed, config);
+	draw_transfers(seed, config);
 	if (wanted->steps != 0)
 		config->steps = wanted->steps;
 }

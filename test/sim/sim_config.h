@@ -3,6 +3,7 @@
 #ifndef SIM_CONFIG_H
 #define SIM_CONFIG_H
 
+#include "buffers.h"
 #include "core.h"
 #include "dir_message.h"
 #include "prng.h"
@@ -67,7 +68,13 @@ enum {
 	X(DIRECTORY_RESTART, "directory-restarted") \
 	X(UNREPORTED, "exit-unreported") \
 	X(SUSPECT, "unit-suspected") \
-	X(LEASE_DEATH, "dead-by-lease")
+	X(LEASE_DEATH, "dead-by-lease") \
+	X(FORCED_CLOSE, "endpoint-closed-by-force") \
+	X(NEVER_DONE, "transfer-never-done") \
+	X(READ_LEFT, "read-left-in-flight") \
+	X(READ_WAITS, "resolved-and-not-read") \
+	X(NO_BUFFER, "no-buffer-free") \
+	X(POISONED, "client-poisoned")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(name, text) SIM_FAULT_##name,
@@ -106,6 +113,9 @@ struct sim_config {
 	uint32_t audit_every;           /* steps between two audits of a unit */
 	struct sy_dir_times times;      /* of leases; all zero: units hold none */
 	uint64_t renew_ns;              /* between two renewals */
+	bool transfers;                 /* endpoints that break, reads into buffers of a pool */
+	uint64_t fence_late_ns;         /* a fence takes up to so long */
+	struct sy_buffers_config buffers; /* of a client on another host */
 	struct sy_core_params params;   /* incarnation, seed and unit_id are set a start */
 };
 

@@ -24,7 +24,8 @@ bool sim_strikes(struct sim *sim, enum sim_fault fault)
 	if (fault != SIM_FAULT_CLIENT_KILL && fault != SIM_FAULT_CLIENT_STOP &&
 	    fault != SIM_FAULT_UNIT_KILL && fault != SIM_FAULT_UNIT_STOP &&
 	    fault != SIM_FAULT_RECONNECT && fault != SIM_FAULT_ARENA_MOVE &&
-	    fault != SIM_FAULT_ARENA_REBUILD && fault != SIM_FAULT_LATE_WRITE)
+	    fault != SIM_FAULT_ARENA_REBUILD && fault != SIM_FAULT_LATE_WRITE &&
+	    fault != SIM_FAULT_FORCED_CLOSE && fault != SIM_FAULT_READ_LEFT)
 		sim_count_fault(sim, fault);
 	return true;
 }
@@ -94,10 +95,11 @@ static void dispatch(struct sim *sim, struct sim_event *event)
 	case SIM_LINK_TICK:
 	case SIM_TASK:
 	case SIM_DEADLINE:
+	case SIM_FLUSHED:
 		sim_client_event(sim, event);
 		break;
 	case SIM_LAND:
-		sim_copy_land(sim, event);
+		sim_transfer_land(sim, event);
 		break;
 	case SIM_WORLD:
 		sim_world_turn(sim);
@@ -204,7 +206,7 @@ static void wind_down(struct sim *sim)
 	sim_world_wind_down(sim);
 	run_until_empty(sim, 300 * SIM_S);
 	run_for(sim, params->session_expire_ns + params->retire_grace_ns + 2 * params->read_pin_ns +
-	             60 * SIM_S);
+	             sim->config.fence_late_ns + 40 * SIM_S);
 	for (uint32_t space = 0; space < SIM_SPACES && sim->violated == 0; space++)
 		sweep(sim, space);
 	run_for(sim, 10 * SIM_S);

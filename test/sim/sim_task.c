@@ -129,6 +129,7 @@ void sim_task_idle(struct sim_client *client, struct sim_task *task)
 	}
 	task->pinned = false;
 	task->life = NULL;
+	sim_transfer_give(client, task);
 	sim_task_later(client, task, 1 + sim_wait(client->sim, client->sim->config.think_ns));
 }
 
@@ -153,9 +154,7 @@ void sim_task_checked(struct sim_client *client, struct sim_task *task)
 	const struct sy_machine_op *check = &task->check;
 	check_i10_done(client, task, check);
 	client->sim->counts.ends[check->end]++;
-	bool held = check->end == SY_OP_END_OK && check->incarnation == task->op.incarnation &&
-	            check->reply.held_count == 1 && check->reply.held[0] != 0;
-	if (held)
+	if (sy_read_stood(&task->op, check))
 		check_i3_read(client, task);
 	else
 		client->sim->counts.stale_reads++;

@@ -42,7 +42,7 @@ static void fence(void *context, uint64_t session)
 	                          .number = session};
 	uint64_t delay_ns = sim_wait(sim, 5 * SIM_MS);
 	if (sim_strikes(sim, SIM_FAULT_FENCE_LATE))
-		delay_ns += sim_draw(sim, 20 * SIM_S);
+		delay_ns += sim_draw(sim, sim->config.fence_late_ns);
 	sim_at(sim, delay_ns, event);
 	sim_log(sim, "u%u fences session %016lx", life->slot, session);
 }
@@ -225,7 +225,7 @@ static void run(struct sim_life *life, const struct sim_event *event)
 		sim_unit_renewed(life, event);
 		return;
 	case SIM_UNIT_FENCED:
-		sim_copy_fence(sim, life, event->number);
+		sim_transfer_fence(sim, life, event->number);
 		sy_serve_fenced(life->serve, event->number, now_ns);
 		break;
 	case SIM_UNIT_DISK:

@@ -28,6 +28,8 @@ static void turn_clients(struct sim *sim)
 		sim_client_stop(client, length(sim));
 	else if (sim_strikes(sim, SIM_FAULT_RECONNECT))
 		sim_link_break(client, slot);
+	else if (sim_strikes(sim, SIM_FAULT_FORCED_CLOSE))
+		sim_transfer_close(client, slot);
 	else if (sim_strikes(sim, SIM_FAULT_CUT))
 		client->links[slot].cut_until_ns = sim->true_ns + length(sim) / 4;
 }
