@@ -47,7 +47,7 @@ static void test_never_on_one_cpu(void **state)
 	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
 	CPU_ZERO(&one);
-	CPU_SET(sched_getcpu(), &one);
+	CPU_SET((size_t)sched_getcpu(), &one);
 	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
 	sy_spin_init(&spin);
 	assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
