@@ -116,8 +116,8 @@ def loader(root):
 
 def loads(program, root):
     """The shared libraries a program loads, by path: the guest's own before this machine's."""
-    words = run([loader(root), "--library-path", libraries_path(root) + ":" + host_path(), "--list",
-                 program])
+    path = libraries_path(root) + ":" + host_path()
+    words = run([loader(root), "--library-path", path, "--list", program])
     missing = re.findall(r"^\s*(\S+) => not found", words, re.M)
     if missing:
         raise Fault(f"{program} needs {' '.join(missing)}, which no package here has")
