@@ -1,4 +1,4 @@
-"""Runs slabyard beside memcpy, redis and memcached and prints one table.
+"""Runs slabyard beside memcpy, redis, memcached and others and prints one table.
 
 Every contender does the same work on the same random keys, in turns, with client and server on
 the same two CPUs, persistence off, each in its default and in its best-known settings (-tuned);
@@ -6,8 +6,12 @@ the first round warms up. Every figure is worth something only beside the others
 `ours/theirs` is slabyard's time over the other's, the median over the rounds; below 1 slabyard is
 faster. Bytes are compared outside the timed regions, and a wrong one fails the run.
 
-messages and wake-ups (client+units) are of slabyard, an operation. TransferQueue, Mooncake, NIXL,
-ucx_perftest and a plain O_DIRECT writer are not among the contenders.
+messages and wake-ups (client+units) are of slabyard, an operation.
+
+mooncake (its store, without CUDA) and nixl (transfers alone: no keys, no allocation) come as Python
+packages into build-bench/venv, run the plain puts and gets up to 64 MiB after the others of their
+group, and are left out with a word where they do not install. TransferQueue's own storage and
+Mooncake behind it are measured by bench/transferqueue.py, through its API.
 """
 
 import argparse
@@ -23,8 +27,9 @@ import plot
 import table
 from servers import Servers
 
-LEFT_OUT = "not among the contenders: TransferQueue, Mooncake, NIXL, ucx_perftest, O_DIRECT"
-PEERS = ["memcpy", "redis", "memcached"]
+OUTSIDE = ["mooncake", "nixl"]
+PEERS = ["memcpy", "redis", "memcached", *OUTSIDE]
+OUTSIDE_LIMIT_S = 600
 
 
 def parse():
@@ -102,6 +107,46 @@ def run_driver(options, group, servers):
     return list(records_of(done.stdout.splitlines())), done.returncode == 0
 
 
+def run_outside(options, group, who, ours):
+    """The records of a contender of Python, and a word where there are none."""
+    python = os.path.join(options.build, "venv", "bin", "python")
+    cases = [c for c in group.cases if c.op in ("put", "get")]
+    alone = group.threads == group.processes == len(group.unit_counts) == 1
+    if who not in options.peers.split(",") or not cases or not alone or not group.peers:
+        return [], []
+    if not os.path.exists(python):
+        return [], [f"{who} is not installed"]
+    words = [python, os.path.join(os.path.dirname(__file__), "outside.py"), who]
+    words += ["--rows", str(group.rows), "--bytes", str(group.value_bytes)]
+    words += ["--rounds", str(options.rounds)]
+    for case in cases:
+        ops = max(1, case.ops // 10) if options.quick else case.ops
+        words += ["--case", f"{case.name}={case.op}:{case.rows}:{ops}"]
+    try:
+        done = subprocess.run(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            timeout=OUTSIDE_LIMIT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return [], [f"{who} took more than {OUTSIDE_LIMIT_S} s on {group.name}: left out"]
+    records = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    for record in records:
+        mine = ours.get(record["case"])
+        if mine and record.get("p50_us"):
+            record["ours_over_theirs"] = mine / record["p50_us"]
+    if done.returncode != 0 or not records:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return records, [f"{who} failed on {group.name}: {last[:200]}"]
+    return records, []
+
+
+def beside(records, more):
+    """Each record behind the others of its case."""
+    for record in more:
+        last = max(i for i, r in enumerate(records) if r["case"] == record["case"])
+        records.insert(last + 1, record)
+
+
 def run_group(options, group):
     need = group.memory_bytes()
     if need > available_bytes():
@@ -110,7 +155,13 @@ def run_group(options, group):
     peers = options.peers.split(",")
     with Servers(options.build, group, peers, group.unit_counts) as servers:
         records, ok = run_driver(options, group, servers)
-        return records, ok, servers.notes
+        notes = servers.notes
+    ours = {r["case"]: r.get("p50_us") for r in records if r["who"] == "slabyard"}
+    for who in OUTSIDE:
+        more, said = run_outside(options, group, who, ours)
+        beside(records, more)
+        notes = notes + said
+    return records, ok, notes
 
 
 def run_resolve(options):
@@ -138,7 +189,7 @@ def pin(options):
     if options.cpus:
         cpus = [int(cpu) for cpu in options.cpus.split(",")]
     os.sched_setaffinity(0, cpus)
-    say(f"bench: CPUs {', '.join(map(str, cpus))}; {LEFT_OUT}")
+    say(f"bench: CPUs {', '.join(map(str, cpus))}")
 
 
 def show(options, records, notes):
@@ -153,7 +204,7 @@ def show(options, records, notes):
     goals = table.goals(records)
     if goals:
         print("\ngoals\n" + goals)
-    for note in [*notes, LEFT_OUT]:
+    for note in notes:
         print(note)
     if options.json:
         with open(options.json, "w") as file:

@@ -1,0 +1,294 @@
+"""One contender that comes as a Python package, on the cases of one group.
+
+    outside.py WHO --rows N --bytes N --rounds N --case NAME=OP:ROWS:OPS...
+
+WHO is mooncake (its store: a master, a process that holds the memory, tcp on loopback) or nixl (its
+agent: one-sided transfers into and out of another process's memory, which is what a store would
+build on: no keys, no allocation, no commit). Both are compiled and called through their own Python
+interface on buffers registered before. OP is put or get; of several rows in one call of theirs.
+Prints a line of JSON a case, as bench/driver does; its rounds follow one another, the first warms up.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("NIXL_LOG_LEVEL", "ERROR")
+os.environ.setdefault("GLOG_minloglevel", "3")
+os.environ.setdefault("MC_LOG_LEVEL", "ERROR")
+MIB = 1 << 20
+PATIENCE_S = 60
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def cpu_of(pid):
+    """Seconds of all its threads, finer than the ticks of its stat file."""
+    total = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
+                total += int(file.read().split()[0])
+        except OSError:  # it has just ended
+            pass
+    return total / 1e9
+
+
+def fresh(count, value_bytes):
+    """Random bytes, and what a get is compared with: row r holds those from r on."""
+    import numpy as np
+
+    return np.random.default_rng(1).integers(0, 256, count * 4096 + value_bytes, dtype=np.uint8)
+
+
+class Pattern:
+    """The bytes of each row: a window of random ones that begins at a place of its own."""
+
+    STEPS = 64
+
+    def __init__(self, value_bytes):
+        self.bytes, self.value_bytes = fresh(self.STEPS, value_bytes), value_bytes
+
+    def of(self, row):
+        at = row % self.STEPS * 4096
+        return self.bytes[at : at + self.value_bytes]
+
+
+def hold_mooncake(pipe, port, bytes_):
+    from mooncake.store import MooncakeDistributedStore
+
+    store = MooncakeDistributedStore()
+    pipe.send(store.setup("127.0.0.1", "P2PHANDSHAKE", bytes_, 64 * MIB, "tcp", "",
+                          f"127.0.0.1:{port}"))  # fmt: skip
+    pipe.recv()
+
+
+def wait_for(port, process):
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+    raise RuntimeError("mooncake_master does not start")
+
+
+class Mooncake:
+    def __init__(self, options, spawn):
+        import numpy as np
+        from mooncake.store import MooncakeDistributedStore
+
+        self.pattern, self.serial = Pattern(options.bytes), 0
+        self.top = tempfile.mkdtemp(prefix="slabyard-bench-", dir="/tmp")
+        port, need = free_port(), options.rows * options.bytes
+        master = os.path.join(os.path.dirname(sys.executable), "mooncake_master")
+        self.master = subprocess.Popen(
+            [master, "--rpc_address=127.0.0.1", f"--port={port}", f"--metrics_port={free_port()}",
+             "--metrics_host=127.0.0.1"],
+            cwd=self.top, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        wait_for(port, self.master)
+        writes = sum(c.rows * c.ops for c in options.case if c.op == "put") * (options.rounds + 1)
+        room = (need + writes * options.bytes) * 5 // 4 + 512 * MIB
+        self.holder, self.pipe = spawn(hold_mooncake, port, room)
+        if self.pipe.recv() != 0:
+            raise RuntimeError("mooncake's memory cannot be set up")
+        self.store = MooncakeDistributedStore()
+        if self.store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 64 * MIB, "tcp", "",
+                            f"127.0.0.1:{port}") != 0:  # fmt: skip
+            raise RuntimeError("mooncake's client cannot be set up")
+        most = max(c.rows for c in options.case)
+        self.into = np.zeros(most * options.bytes, dtype=np.uint8)
+        for buffer in (self.into, self.pattern.bytes):
+            self.store.register_buffer(buffer.ctypes.data, buffer.nbytes)
+        for row in range(0, options.rows, 1024):
+            self.write([f"r{r}" for r in range(row, min(row + 1024, options.rows))],
+                       range(row, min(row + 1024, options.rows)))  # fmt: skip
+
+    def servers(self):
+        return [self.master.pid, self.holder.pid]
+
+    def write(self, keys, rows):
+        size = self.pattern.value_bytes
+        found = self.store.batch_put_from(
+            keys, [self.pattern.of(row).ctypes.data for row in rows], [size] * len(keys)
+        )
+        if any(code != 0 for code in found):
+            raise RuntimeError(f"mooncake's put failed: {max(found, key=abs)}")
+
+    def plan(self, op, rows):
+        """What is to be timed, with all that is not theirs done before."""
+        size, store = self.pattern.value_bytes, self.store
+        sources = [self.pattern.of(row).ctypes.data for row in rows]
+        if op == "put":  # a key is written once
+            keys = [f"w{self.serial + i}" for i in range(len(rows))]
+            self.serial += len(rows)
+            if len(rows) == 1:
+                return lambda: store.put_from(keys[0], sources[0], size) == 0
+            return lambda: not any(store.batch_put_from(keys, sources, [size] * len(keys)))
+        keys = [f"r{row}" for row in rows]
+        places = [self.into.ctypes.data + i * size for i in range(len(rows))]
+        if len(rows) == 1:
+            return lambda: store.get_into(keys[0], places[0], size) == size
+        return lambda: min(store.batch_get_into(keys, places, [size] * len(keys))) == size
+
+    def check(self, op, rows):
+        size = self.pattern.value_bytes
+        return op == "put" or all(
+            (self.into[i * size : (i + 1) * size] == self.pattern.of(row)).all()
+            for i, row in enumerate(rows)
+        )
+
+    def close(self):
+        self.store.close()
+        self.pipe.send(0)
+        self.holder.join(PATIENCE_S)
+        self.master.terminate()
+        self.master.wait(PATIENCE_S)
+        shutil.rmtree(self.top, ignore_errors=True)
+
+
+def hold_nixl(pipe, value_bytes, rows):
+    import numpy as np
+    from nixl_cu12._api import nixl_agent, nixl_agent_config
+
+    agent = nixl_agent("unit", nixl_agent_config(backends=["UCX"]))
+    pattern, memory = Pattern(value_bytes), np.empty(rows * value_bytes, dtype=np.uint8)
+    for row in range(rows):
+        memory[row * value_bytes : (row + 1) * value_bytes] = pattern.of(row)
+    agent.register_memory([(memory.ctypes.data, memory.nbytes, 0, "")], "DRAM")
+    pipe.send((agent.get_agent_metadata(), memory.ctypes.data))
+    pipe.recv()
+
+
+class Nixl:
+    def __init__(self, options, spawn):
+        import numpy as np
+        from nixl_cu12._api import nixl_agent, nixl_agent_config
+
+        self.pattern, size = Pattern(options.bytes), options.bytes
+        self.holder, self.pipe = spawn(hold_nixl, options.bytes, options.rows)
+        metadata, base = self.pipe.recv()
+        self.agent = nixl_agent("client", nixl_agent_config(backends=["UCX"]))
+        most = max(c.rows for c in options.case)
+        self.into = np.zeros(most * size, dtype=np.uint8)
+        for buffer in (self.into, self.pattern.bytes):
+            self.agent.register_memory([(buffer.ctypes.data, buffer.nbytes, 0, "")], "DRAM")
+        self.name = self.agent.add_remote_agent(metadata)
+        theirs = [(base + row * size, size, 0) for row in range(options.rows)]
+        steps = range(Pattern.STEPS)
+        ours = [(self.pattern.of(step).ctypes.data, size, 0) for step in steps]
+        ours += [(self.into.ctypes.data + i * size, size, 0) for i in range(most)]
+        descriptors = self.agent.get_xfer_descs
+        self.ours = self.agent.prep_xfer_dlist("", descriptors(ours, "DRAM"))
+        self.theirs = self.agent.prep_xfer_dlist(self.name, descriptors(theirs, "DRAM"))
+
+    def servers(self):
+        return [self.holder.pid]
+
+    def transfer(self, kind, ours, theirs):
+        handle = self.agent.make_prepped_xfer(kind, self.ours, ours, self.theirs, theirs)
+        state = self.agent.transfer(handle)
+        while state == "PROC":
+            state = self.agent.check_xfer_state(handle)
+        self.agent.release_xfer_handle(handle)
+        return state == "DONE"
+
+    def plan(self, op, rows):
+        if op == "put":
+            ours = [row % Pattern.STEPS for row in rows]
+        else:
+            ours = [Pattern.STEPS + i for i in range(len(rows))]
+        kind, theirs = "WRITE" if op == "put" else "READ", list(rows)
+        return lambda: self.transfer(kind, ours, theirs)
+
+    check = Mooncake.check
+
+    def close(self):
+        self.pipe.send(0)
+        self.holder.join(PATIENCE_S)
+
+
+def measure(contender, options, case):
+    """p50 and p99 over all operations after the first round, and what CPU they took."""
+    size, dice, times = options.bytes, random.Random(case.name), []
+    cpu = [0.0, 0.0]
+    for round_ in range(options.rounds + 1):
+        for _ in range(case.ops):
+            rows = dice.sample(range(options.rows), case.rows)
+            call = contender.plan(case.op, rows)
+            servers = sum(map(cpu_of, contender.servers()))
+            own = time.process_time()
+            start = time.perf_counter()
+            good = call()
+            took = time.perf_counter() - start
+            own = time.process_time() - own
+            if not good or not contender.check(case.op, rows):
+                raise RuntimeError(f"{case.name}: failed, or gave back wrong bytes")
+            if round_ > 0:
+                times.append(took)
+                cpu[0] += own
+                cpu[1] += sum(map(cpu_of, contender.servers())) - servers
+    times.sort()
+    gib = len(times) * case.rows * size / (1 << 30)
+    return {
+        "p50_us": statistics.median(times) * 1e6,
+        "p99_us": times[min(len(times) - 1, len(times) * 99 // 100)] * 1e6,
+        "gb_s": len(times) * case.rows * size / sum(times) / 1e9,
+        "client_cpu_s_per_gib": cpu[0] / gib,
+        "server_cpu_s_per_gib": cpu[1] / gib,
+        "runs": options.rounds,
+    }
+
+
+class Case:
+    def __init__(self, text):
+        self.name, _, rest = text.partition("=")
+        self.op, rows, ops = rest.split(":")
+        self.rows, self.ops = int(rows), int(ops)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("who", choices=("mooncake", "nixl"))
+    for name in ("--rows", "--bytes", "--rounds"):
+        parser.add_argument(name, type=int, required=True)
+    parser.add_argument("--case", type=Case, action="append", required=True)
+    options = parser.parse_args()
+    context = multiprocessing.get_context("spawn")
+
+    def spawn(run, *args):
+        ours, theirs = context.Pipe()
+        process = context.Process(target=run, args=(theirs, *args), daemon=True)
+        process.start()
+        return process, ours
+
+    contender = (Mooncake if options.who == "mooncake" else Nixl)(options, spawn)
+    for case in options.case:
+        record = {"case": case.name, "who": options.who}
+        try:
+            record |= measure(contender, options, case)
+        except RuntimeError as fault:
+            record["error"] = str(fault)
+        print(json.dumps(record), flush=True)
+    contender.close()
+    sys.stdout.flush()
+    os._exit(0)  # NIXL's own end of the process crashes once its agents have gone
+
+
+if __name__ == "__main__":
+    main()
