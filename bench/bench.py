@@ -8,10 +8,10 @@ faster. Bytes are compared outside the timed regions, and a wrong one fails the 
 
 messages and wake-ups (client+units) are of slabyard, an operation.
 
-mooncake (its store, without CUDA) and nixl (transfers alone: no keys, no allocation) come as Python
-packages into build-bench/venv, run the plain puts and gets up to 64 MiB after the others of their
-group, and are left out with a word where they do not install. TransferQueue's own storage and
-Mooncake behind it are measured by bench/transferqueue.py, through its API.
+mooncake (its store, without CUDA) and nixl (transfers alone: no keys, no allocation) come as
+Python packages into build-bench/venv, run the plain puts and gets up to 64 MiB after the others
+of their group, and are left out with a word where they do not install. TransferQueue's own storage
+and Mooncake behind it are measured by bench/transferqueue.py, through its API.
 """
 
 import argparse

@@ -2,11 +2,12 @@
 
     outside.py WHO --rows N --bytes N --rounds N --case NAME=OP:ROWS:OPS...
 
-WHO is mooncake (its store: a master, a process that holds the memory, tcp on loopback) or nixl (its
-agent: one-sided transfers into and out of another process's memory, which is what a store would
-build on: no keys, no allocation, no commit). Both are compiled and called through their own Python
-interface on buffers registered before. OP is put or get; of several rows in one call of theirs.
-Prints a line of JSON a case, as bench/driver does; its rounds follow one another, the first warms up.
+WHO is mooncake (its store: a master, a process that holds the memory, tcp on loopback) or nixl
+(its agent: one-sided transfers into and out of another process's memory, which is what a store
+would build on: no keys, no allocation, no commit). Both are compiled and called through their own
+Python interface on buffers registered before. OP is put or get; of several rows in one call of
+theirs. Prints a line of JSON a case, as bench/driver does; its rounds follow one another, and the
+first warms up.
 """
 
 import argparse
