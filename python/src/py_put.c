@@ -173,9 +173,13 @@ static bool hollow_jagged(struct batch *batch, PyObject *object, sy_put_column *
 {
 	size_t count = 0;
 	uint64_t *offsets = sypy_rows_from(object, &count);
-	sy_value *values = sypy_arena_take(&batch->hold.arena, count * sizeof *values);
+	sy_value *values = NULL;
 
-	for (size_t i = 0; offsets != NULL && values != NULL && i + 1 < count; i++) {
+	if (offsets != NULL && count != batch->row_count + 1)
+		PyErr_SetString(PyExc_ValueError, "the offsets changed while they were read");
+	else if (offsets != NULL)
+		values = sypy_arena_take(&batch->hold.arena, count * sizeof *values);
+	for (size_t i = 0; values != NULL && i + 1 < count; i++) {
 		values[i] = (sy_value){.dtype = column->dtype, .kind = SY_KIND_TENSOR,
 		                       .rank = column->shape.rank};
 		values[i].dims[0] = offsets[i + 1] - offsets[i];

@@ -68,16 +68,21 @@ static uint64_t *rows_from_buffer(PyObject *object, size_t *ret_count)
 
 static uint64_t *rows_from_sequence(PyObject *object, size_t *ret_count)
 {
-	PyObject *items = PySequence_Fast(object, "rows are a sequence of ints or an integer array");
+	/* A copy: making an int of an item may run code that changes the list. */
+	PyObject *items = PySequence_Tuple(object);
 
-	if (items == NULL)
+	if (items == NULL) {
+		if (PyErr_ExceptionMatches(PyExc_TypeError) && Py_TYPE(object)->tp_iter == NULL)
+			PyErr_SetString(PyExc_TypeError,
+			                "rows are a sequence of ints or an integer array");
 		return NULL;
-	Py_ssize_t count = PySequence_Fast_GET_SIZE(items);
+	}
+	Py_ssize_t count = PyTuple_GET_SIZE(items);
 	uint64_t *rows = PyMem_Malloc(((size_t)count + 1) * sizeof *rows);
 	if (rows == NULL)
 		PyErr_NoMemory();
 	for (Py_ssize_t i = 0; rows != NULL && i < count; i++) {
-		PyObject *item = PySequence_Fast_GET_ITEM(items, i);
+		PyObject *item = PyTuple_GET_ITEM(items, i);
 		PyObject *number = PyBool_Check(item) ? NULL : PyNumber_Index(item);
 
 		if (number == NULL && !PyErr_Occurred())

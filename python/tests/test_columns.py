@@ -179,6 +179,22 @@ class Columns(ClusterCase):
             client.put_columns([1, 2, 3], {"x": column})
             self.assertEqual(client.get_columns([1, 2, 3], ["x"])["x"], ["", "b", "c"])
 
+    def test_rows_and_offsets_that_change_while_they_are_read(self):
+        numbers = []
+
+        class Turns:
+            def __index__(self):
+                numbers.clear()
+                return 0
+
+        numbers[:] = [Turns(), *range(1, 1000)]
+        self.client.put_columns(numbers, {"x": np.arange(1000)})
+        self.assertEqual(self.client.get_columns([0, 999], ["x"])["x"].tolist(), [0, 999])
+        numbers[:] = [Turns(), *range(1, 1001)]
+        jagged = (np.zeros((1000, 0)), numbers)
+        with self.assertRaisesRegex(ValueError, "changed"):
+            self.client.put_columns(range(1000), {"y": jagged})
+
     def test_nothing(self):
         self.client.put_columns([], {"x": np.zeros(0), "y": []})
         got = self.client.get_columns([], ["x"])
