@@ -98,7 +98,7 @@ static sy_status directory_open(struct supervisor *supervisor)
 	sy_format(supervisor->endpoint, sizeof supervisor->endpoint, "ipc://%s", socket);
 	const char *const endpoints[] = {supervisor->endpoint};
 	sy_error inner;
-	status = sy_dir_server_open(state, config->unit_count, NULL, endpoints, 1, NULL,
+	status = sy_dir_server_open(state, config->unit_count, &config->times, endpoints, 1, NULL,
 	                            &supervisor->directory, &inner);
 	if (status == SY_E_INVALID || status == SY_E_PROTOCOL)
 		return sy_fail(supervisor->err, status, __func__,
@@ -347,6 +347,7 @@ static void run(struct supervisor *supervisor)
 		uint64_t until_ns = supervisor->phase_end_ns;
 		if (supervisor->phase == PHASE_SERVING)
 			restarts_run(supervisor, &until_ns);
+		until_ns = sy_min_u64(until_ns, sy_dir_server_deadline(supervisor->directory));
 		waits_set(supervisor);
 		poll(supervisor->waits, wait_count,
 		     more ? 0 : sy_clock_poll_ms(sy_clock_now_ns(), until_ns));

@@ -5,11 +5,14 @@
 
 #include <slabyard/status.h>
 
+#include "dir_message.h"
+
 struct sy_supervisor_config {
 	const char *run_dir; /* made if it is absent, and then removed with the cluster */
 	bool to_log;         /* stdout and stderr go to slabyard.log there, once the cluster is ours */
 	uint32_t unit_count; /* N */
 	bool directory_only; /* units come and go elsewhere; who watches them reports their ends */
+	struct sy_dir_times times; /* of the units' leases; zero: none, and no silence kills */
 	bool restart;        /* a unit that ends is started again, as restart.h has it */
 	const char *const *unit_words; /* further words of the command line of every unit */
 	size_t unit_word_count;

@@ -66,11 +66,14 @@ class TestHosts(unittest.TestCase):
         self.address = found.group(1)
         return process
 
-    def start_unit(self, unit_id, host):
-        process = self.start(
+    def begin_unit(self, unit_id, host):
+        return self.start(
             "unit", "--id", str(unit_id), "--directory", self.address, "--slab-bytes", "4MiB",
             "--run-dir", self.run_dir(host),
         )  # fmt: skip
+
+    def start_unit(self, unit_id, host):
+        process = self.begin_unit(unit_id, host)
         self.assertIn(f"unit {unit_id}: up, registered at {self.address}",
                       process.stderr.readline())
         return process
@@ -132,6 +135,32 @@ class TestHosts(unittest.TestCase):
         self.start_directory(self.address)
         self.assertIn("in touch with the directory again", unit.stderr.readline())
         self.await_states("active", "none")
+
+    def test_leases_without_another_host(self):
+        """Whose end nobody reports is dead by its lease; without --leases no silence kills."""
+        times = ("--suspect-after", "300ms", "--fence-after", "1s", "--dead-after", "2s")
+        for name, words, state in (("with", ("--leases", *times), "dead"),
+                                   ("without", times, "active")):
+            run_dir = self.run_dir(name)
+            process = self.start("directory", "--run-dir", run_dir, "--units", "2", *words)
+            line = process.stdout.readline()
+            self.assertEqual(line, f"directory up at ipc://{run_dir}/directory.ipc\n")
+            self.address = f"ipc://{run_dir}/directory.ipc"
+            units = [self.begin_unit(k, name) for k in range(2)]
+            self.await_states("active", "active")
+            units[1].kill()
+            units[1].wait(PATIENCE_S)
+            if state == "dead":
+                self.await_states("active", "dead")
+            else:
+                # Twice 3 s for the unit that does not answer: longer than the times above.
+                for _ in range(2):
+                    self.assertEqual(self.states(), ["active", "active"])
+        done = self.slabyard(
+            "directory", "--run-dir", self.run_dir("no"), "--leases", "--dead-after", "45s",
+            status=1,
+        )  # fmt: skip
+        self.assertIn("rise", done.stderr)
 
     def test_what_does_not_fit_is_told(self):
         first = self.run_dir("first")
