@@ -30,6 +30,7 @@ typedef struct sy_store_options {
 	sy_endpoint *endpoint;      /* borrowed, outlives the store; NULL: one of its own */
 	const char *run_dir;        /* or directory, as in sy_client_options */
 	const char *directory;
+	const char *keys;           /* as in sy_client_options */
 	const char *name_space;
 	uint64_t timeout_ns, control_timeout_ns;
 	sy_control control;         /* as in sy_client_options */
@@ -122,10 +123,12 @@ typedef struct sy_read {
 	void *addr;
 } sy_read;
 
-/* One READ a unit, all at once. Each range must lie inside an entry of a resolve of this store
- * that is still held. SY_E_STALE_READ (none covers it, the pin was outlived, or the unit has
- * another incarnation that lives), SY_E_LOST (the unit is dead), SY_E_TRANSFER_FAILED,
- * SY_E_TIMEOUT; err->indexes: positions in reads. */
+/* One READ a unit, of reads that follow each other. Each range must lie inside an entry of a
+ * resolve of this store that is still held. Where the connection to the unit has ended the
+ * directory is asked what became of it, and nothing is read before it answered; else nobody is.
+ * SY_E_STALE_READ (none covers it, the pin was outlived, or the unit has another incarnation that
+ * lives), SY_E_LOST (the unit is dead and none came in its place), SY_E_TRANSFER_FAILED (also: the
+ * directory cannot be asked), SY_E_TIMEOUT; err->indexes: positions in reads. */
 SY_API sy_status sy_store_read_entries(sy_store *store, const sy_read *reads, size_t read_count,
                                        uint64_t deadline_ns, sy_error *err);
 

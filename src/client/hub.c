@@ -281,23 +281,56 @@ bool sy_hub_unit_info(struct sy_hub *hub, uint32_t unit_id, struct sy_unit_info 
 	return true;
 }
 
-sy_status sy_hub_refresh(struct sy_hub *hub, uint64_t deadline_ns, sy_error *err)
+static sy_status fetch_list(struct sy_hub *hub, uint64_t deadline_ns, struct sy_unit_list *list,
+                            sy_error *err)
 {
-	struct sy_unit_list list = {0};
-	sy_status status = sy_dir_client_units(hub->directory, 0, deadline_ns, &list, err);
+	sy_status status = sy_dir_client_units(hub->directory, 0, deadline_ns, list, err);
 
 	if (status != SY_OK)
 		return status;
-	if (list.slot_count != hub->unit_count) {
-		status = sy_fail(err, SY_E_PROTOCOL, __func__, "the directory now has %u units, not %u",
-		                 list.slot_count, hub->unit_count);
-	} else {
-		pthread_mutex_lock(&hub->lock);
-		take_list(hub, &list);
-		pthread_mutex_unlock(&hub->lock);
-	}
+	if (list->slot_count != hub->unit_count)
+		return sy_fail(err, SY_E_PROTOCOL, __func__, "the directory now has %u units, not %u",
+		               list->slot_count, hub->unit_count);
+	pthread_mutex_lock(&hub->lock);
+	take_list(hub, list);
+	pthread_mutex_unlock(&hub->lock);
+	return SY_OK;
+}
+
+sy_status sy_hub_refresh(struct sy_hub *hub, uint64_t deadline_ns, sy_error *err)
+{
+	struct sy_unit_list list = {0};
+	sy_status status = fetch_list(hub, deadline_ns, &list, err);
+
 	sy_unit_list_done(&list);
 	return status;
+}
+
+/* Out of this answer alone: another thread may have put an older one into the cache since. */
+sy_status sy_hub_ask_slot(struct sy_hub *hub, uint32_t unit_id, uint64_t deadline_ns,
+                          struct sy_unit_info *ret_info, sy_error *err)
+{
+	struct sy_unit_list list = {0};
+	sy_status status = fetch_list(hub, deadline_ns, &list, err);
+
+	if (status == SY_OK && (unit_id >= list.count || list.units[unit_id].unit_id != unit_id))
+		status = sy_fail(err, SY_E_PROTOCOL, __func__, "the directory's list has no unit %u",
+		                 unit_id);
+	if (status == SY_OK)
+		*ret_info = list.units[unit_id];
+	sy_unit_list_done(&list);
+	return status;
+}
+
+bool sy_hub_stands(struct sy_hub *hub, uint32_t unit_id, uint64_t incarnation)
+{
+	pthread_mutex_lock(&hub->lock);
+	const struct sy_unit_info *listed = &hub->units[unit_id];
+	const struct sy_link *link = hub->links[unit_id];
+	bool stands = listed->incarnation == incarnation && listed->state != SY_UNIT_DEAD &&
+	              link != NULL && sy_link_stands(link, incarnation);
+	pthread_mutex_unlock(&hub->lock);
+	return stands;
 }
 
 enum sy_directory_says sy_hub_ask(struct sy_hub *hub, uint32_t unit_id, uint64_t incarnation,

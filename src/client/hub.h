@@ -112,6 +112,13 @@ sy_status sy_hub_refresh(struct sy_hub *hub, uint64_t deadline_ns, sy_error *err
 /* Asks the directory whether the incarnation this hub used last is dead. */
 enum sy_directory_says sy_hub_ask(struct sy_hub *hub, uint32_t unit_id, uint64_t incarnation,
                                   uint64_t deadline_ns);
+/* Asks the directory what is in the slot now. */
+sy_status sy_hub_ask_slot(struct sy_hub *hub, uint32_t unit_id, uint64_t deadline_ns,
+                          struct sy_unit_info *ret_info, sy_error *err);
+/* Nothing speaks against that incarnation: its process holds its end of the connection, and the
+ * cached list does not show it dead or replaced. Asks nobody: one look at a socket, which a
+ * process closes before anybody can see that it is gone. */
+bool sy_hub_stands(struct sy_hub *hub, uint32_t unit_id, uint64_t incarnation);
 /* The incarnation of a unit that this hub talked to last; 0: none yet. */
 uint64_t sy_hub_incarnation(struct sy_hub *hub, uint32_t unit_id);
 /* The eager limit of a unit, 0 while no session told it. */

@@ -36,6 +36,7 @@ struct sy_waiter {
 	size_t pending;          /* calls that have not ended */
 	struct sy_call *writes;  /* calls whose region waits to be written */
 	uint64_t look_ns;        /* when it asks again whether it was interrupted */
+	uint64_t ask_ns;         /* when it asks whether who does not answer is dead; of leases only */
 	bool interrupted;
 	struct sy_waiter *prev, *next;
 };
@@ -88,6 +89,8 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 void sy_link_ready(struct sy_link *link, bool local_socket);
 void sy_link_bye(struct sy_link *link);
 bool sy_link_connected(const struct sy_link *link);
+/* Whether that incarnation still holds its end of the local socket; asked of the system alone. */
+bool sy_link_stands(const struct sy_link *link, uint64_t incarnation);
 
 /* hub_run.c, lock held. */
 void sy_waiter_wake(struct sy_hub *hub, struct sy_waiter *waiter);

@@ -15,6 +15,7 @@ enum { READY_MAX = 64 }; /* descriptors served a turn */
 static const uint64_t ASK_AGAIN_NS = 20 * 1000 * 1000;
 static const uint64_t INTERRUPT_LOOK_NS = 100 * 1000 * 1000;
 static const uint64_t WELCOME_TRY_NS = 1000 * 1000 * 1000;
+static const uint64_t DEAD_ASK_NS = 1000 * 1000 * 1000;
 
 void sy_waiter_wake(struct sy_hub *hub, struct sy_waiter *waiter)
 {
@@ -123,7 +124,7 @@ static void wait_for_wake(struct sy_hub *hub, struct sy_waiter *me, uint64_t unt
 static void wait_turn(struct sy_hub *hub, struct sy_waiter *me)
 {
 	bool asks = hub->config.interrupted != NULL && !me->interrupted;
-	uint64_t until_ns = asks ? me->look_ns : UINT64_MAX;
+	uint64_t until_ns = sy_min_u64(asks ? me->look_ns : UINT64_MAX, me->ask_ns);
 
 	if (me->awake)
 		return;
@@ -175,6 +176,38 @@ static bool look_for_interrupt(struct sy_hub *hub, struct sy_waiter *me,
 		call->op.deadline_ns = sy_min_u64(call->op.deadline_ns, now_ns);
 		sy_machine_cancel(call->link->machine, &call->op, now_ns);
 		sy_link_pump(call->link, now_ns);
+	}
+	return true;
+}
+
+/* A unit whose lease ran out is dead though its process may stand still, or be cut off from the
+ * directory: its connection tells nothing then. So whoever has waited for an answer for long asks
+ * the directory, once each control_timeout, and a unit that is dead or replaced there is connected
+ * to anew, which ends what waits for it. True: the lock was dropped meanwhile. */
+static bool look_for_dead(struct sy_hub *hub, struct sy_waiter *me, struct sy_call *const *calls,
+                          size_t count)
+{
+	uint64_t now_ns = sy_clock_now_ns(), end_ns = now_ns + DEAD_ASK_NS;
+
+	if (now_ns < me->ask_ns)
+		return false;
+	me->ask_ns = now_ns + hub->config.control_timeout_ns;
+	for (size_t i = 0; i < count; i++) {
+		if (!calls[i]->settled && !calls[i]->done)
+			end_ns = sy_min_u64(end_ns, calls[i]->op.deadline_ns);
+	}
+	hand_over(hub);
+	pthread_mutex_unlock(&hub->lock);
+	sy_status status = sy_hub_refresh(hub, end_ns, NULL);
+	pthread_mutex_lock(&hub->lock);
+	for (size_t i = 0; status == SY_OK && i < count; i++) {
+		const struct sy_unit_info *slot = &hub->units[calls[i]->unit_id];
+		struct sy_link *link = calls[i]->link;
+
+		if (calls[i]->settled || calls[i]->done || link->remote == NULL)
+			continue;
+		if (slot->state == SY_UNIT_DEAD || slot->incarnation != link->remote->incarnation)
+			link->connect_due = true;
 	}
 	return true;
 }
@@ -290,7 +323,12 @@ static void leave(struct sy_hub *hub, struct sy_waiter *me)
 /* One round: starts what is not done and waits for all of it. */
 static void run_round(struct sy_hub *hub, struct sy_call *const *calls, size_t count)
 {
-	struct sy_waiter me = {.look_ns = sy_clock_now_ns() + INTERRUPT_LOOK_NS};
+	uint64_t now_ns = sy_clock_now_ns();
+	bool leases = hub->times.dead_after_ns > 0;
+	struct sy_waiter me = {
+		.look_ns = now_ns + INTERRUPT_LOOK_NS,
+		.ask_ns = leases ? now_ns + hub->config.control_timeout_ns : UINT64_MAX,
+	};
 
 	pthread_mutex_lock(&hub->lock);
 	enter(hub, &me);
@@ -301,7 +339,8 @@ static void run_round(struct sy_hub *hub, struct sy_call *const *calls, size_t c
 	while (me.pending > 0) {
 		me.awake = false;
 		if (write_one(hub, &me) || connect_one(hub, calls, count) ||
-		    look_for_interrupt(hub, &me, calls, count) || me.pending == 0)
+		    look_for_interrupt(hub, &me, calls, count) ||
+		    look_for_dead(hub, &me, calls, count) || me.pending == 0)
 			continue;
 		wait_turn(hub, &me);
 	}

@@ -239,6 +239,11 @@ static bool has_ended(const struct sy_link *link)
 	return link->local_fd >= 0 && poll(&ended, 1, 0) > 0;
 }
 
+bool sy_link_stands(const struct sy_link *link, uint64_t incarnation)
+{
+	return link->remote != NULL && link->remote->incarnation == incarnation && !has_ended(link);
+}
+
 void sy_link_ready(struct sy_link *link, bool local_socket)
 {
 	uint64_t now_ns = sy_clock_now_ns();
@@ -407,7 +412,7 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 		put_in_place(link, &made);
 	} else {
 		link->failure = err;
-		sy_machine_disconnected(link->machine, sy_clock_now_ns());
+		disconnect(link, sy_clock_now_ns());
 		if (info.state == SY_UNIT_DEAD)
 			fail_waiting(link, info.incarnation, sy_clock_now_ns());
 	}

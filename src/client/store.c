@@ -48,7 +48,8 @@ sy_status sy_store_open(const sy_store_options *options, sy_store **ret_store, s
 	struct sy_open open = {
 		.run_dir = options->run_dir, .directory = options->directory,
 		.name_space = options->name_space,
-		.hub = {.timeout_ns = options->timeout_ns,
+		.hub = {.keys = options->keys,
+		        .timeout_ns = options->timeout_ns,
 		        .control_timeout_ns = options->control_timeout_ns,
 		        .control = options->control,
 		        .lock = options->lock, .unlock = options->unlock,

@@ -313,13 +313,15 @@ static bool covers(const struct sy_resolved_keys *resolved, size_t unit, const s
 /* What one read found to stand on. */
 struct cover {
 	struct sy_resolved_keys *resolved;
-	struct sy_remote *remote;
+	struct sy_remote *remote; /* the slab of the incarnation that answered the resolve */
 };
 
-/* A resolve of an incarnation that has a successor covers nothing: the same place may mean
- * something else on the one that lives. Lock held. */
+/* A resolve of the incarnation that was talked to last goes before one of an earlier one: the
+ * same place may mean something else there. Lock held. */
 static bool find_cover(struct sy_store *store, const sy_read *read, struct cover *ret_cover)
 {
+	bool found = false;
+
 	if (read->unit_id >= sy_hub_unit_count(store->hub))
 		return false;
 	uint64_t incarnation = sy_hub_incarnation(store->hub, read->unit_id);
@@ -328,14 +330,18 @@ static bool find_cover(struct sy_store *store, const sy_read *read, struct cover
 		for (size_t u = 0; !held->freed && u < held->unit_count; u++) {
 			const struct sy_held_unit *unit = &held->units[u];
 
-			if (unit->unit_id != read->unit_id || unit->incarnation != incarnation ||
-			    unit->remote == NULL || !covers(held, u, read))
+			if (unit->unit_id != read->unit_id || unit->remote == NULL || !covers(held, u, read))
+				continue;
+			if (!found)
+				*ret_cover = (struct cover){held, unit->remote};
+			found = true;
+			if (unit->incarnation != incarnation)
 				continue;
 			*ret_cover = (struct cover){held, unit->remote};
 			return true;
 		}
 	}
-	return false;
+	return found;
 }
 
 /* Lock held on entry, dropped on return: whoever was freed under its last reader goes now. */
@@ -390,6 +396,85 @@ static sy_status cover_all(struct sy_store *store, const sy_read *reads, size_t 
 	return SY_OK;
 }
 
+/* Whether what a resolve pinned may still be read, and if not why. Of a dead unit the bytes are
+ * mapped here yet, but who reads them would go on with rows that are gone; so where the
+ * connection has ended the directory says what became of the unit. Where it lives the pins stand,
+ * and its slab is as it was. */
+static sy_status judge(struct sy_store *store, uint32_t unit_id, uint64_t incarnation,
+                       uint64_t end_ns, sy_error *err)
+{
+	struct sy_unit_info slot;
+
+	if (sy_hub_stands(store->hub, unit_id, incarnation))
+		return SY_OK;
+	if (sy_hub_ask_slot(store->hub, unit_id, end_ns, &slot, NULL) != SY_OK)
+		return sy_fail(err, sy_clock_now_ns() >= end_ns ? SY_E_TIMEOUT : SY_E_TRANSFER_FAILED,
+		               "read", "unit %u: its connection ended, and the directory does not say "
+		               "whether it lives", unit_id);
+	if (slot.state == SY_UNIT_DEAD) {
+		sy_fail(err, SY_E_LOST, "read", "unit %u: the unit is dead, and its rows are lost",
+		        unit_id);
+		if (err != NULL)
+			err->reason = "dead";
+		return SY_E_LOST;
+	}
+	if (slot.incarnation != incarnation)
+		return sy_fail(err, SY_E_STALE_READ, "read",
+		               "unit %u: another one came in its place: resolve again", unit_id);
+	return SY_OK;
+}
+
+/* Reads that follow each other and stand on one slab are one READ. */
+static size_t run_end(const struct cover *covers_of, size_t first, size_t count)
+{
+	size_t last = first;
+
+	while (last < count && covers_of[last].remote == covers_of[first].remote)
+		last++;
+	return last;
+}
+
+static sy_status judge_all(struct sy_store *store, const sy_read *reads, size_t count,
+                           const struct cover *covers_of, uint64_t end_ns, sy_error *err)
+{
+	for (size_t first = 0, last; first < count; first = last) {
+		last = run_end(covers_of, first, count);
+		sy_status status = judge(store, reads[first].unit_id,
+		                         covers_of[first].remote->incarnation, end_ns, err);
+		if (status == SY_OK)
+			continue;
+		blame(first, last, err);
+		return status;
+	}
+	return SY_OK;
+}
+
+static sy_status read_all(struct sy_store *store, const sy_read *reads, size_t count,
+                          const struct cover *covers_of, uint64_t end_ns, sy_error *err)
+{
+	struct sy_range *ranges = calloc(count + 1, sizeof *ranges);
+	sy_status status = SY_OK;
+
+	if (ranges == NULL)
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	for (size_t i = 0; i < count; i++)
+		ranges[i] = (struct sy_range){.offset = reads[i].slab_offset,
+		                              .nbytes = reads[i].nbytes, .to = reads[i].addr};
+	for (size_t first = 0, last; status == SY_OK && first < count; first = last) {
+		last = run_end(covers_of, first, count);
+		status = sy_hub_read(store->hub, covers_of[first].remote, ranges + first, last - first,
+		                     end_ns, err);
+		if (status == SY_E_TRANSFER)
+			status = sy_clock_now_ns() >= end_ns ? SY_E_TIMEOUT : SY_E_TRANSFER_FAILED;
+		if (status != SY_OK && err != NULL) {
+			err->status = status;
+			blame(first, count, err); /* what comes after it was not read either */
+		}
+	}
+	free(ranges);
+	return status;
+}
+
 static sy_status read_entries(sy_store *store, const sy_read *reads, size_t read_count,
                               uint64_t deadline_ns, sy_error *err)
 {
@@ -405,18 +490,9 @@ static sy_status read_entries(sy_store *store, const sy_read *reads, size_t read
 		free(covers_of);
 		return status;
 	}
-	for (size_t i = 0; status == SY_OK && i < read_count; i++) {
-		struct sy_range range = {.offset = reads[i].slab_offset, .nbytes = reads[i].nbytes,
-		                         .to = reads[i].addr};
-
-		status = sy_hub_read(store->hub, covers_of[i].remote, &range, 1, end_ns, err);
-		if (status == SY_E_TRANSFER)
-			status = sy_clock_now_ns() >= end_ns ? SY_E_TIMEOUT : SY_E_TRANSFER_FAILED;
-		if (status != SY_OK && err != NULL) {
-			err->status = status;
-			blame(i, read_count, err); /* what comes after it was not read either */
-		}
-	}
+	status = judge_all(store, reads, read_count, covers_of, end_ns, err);
+	if (status == SY_OK)
+		status = read_all(store, reads, read_count, covers_of, end_ns, err);
 	pthread_mutex_lock(&store->lock);
 	let_go(store, covers_of, read_count);
 	free(covers_of);

@@ -431,9 +431,13 @@ static void test_a_unit_that_slept_through_its_death_ends(void **state)
 	kill(hosts.units[1], SIGSTOP);
 	await_state(1, "dead");
 	uint64_t incarnation = entry_of(1).incarnation;
+	sy_error err = {0};
+	/* Whose connection stands yet asks when no answer came for long, and then at once. */
+	assert_int_equal(get_row(1, true, PATIENCE_NS, &err), SY_E_LOST);
+	expect_row(0, true);
+	assert_int_not_equal(put_row(1, 8, PATIENCE_NS), SY_OK);
 	sy_client_close(hosts.client);
 	open_client();
-	sy_error err = {0};
 	assert_int_equal(get_row(1, true, PATIENCE_NS, &err), SY_E_LOST);
 	kill(hosts.units[1], SIGCONT);
 	int status = 0;

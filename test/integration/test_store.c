@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "cluster.h"
 #include "store_blob.h"
@@ -388,9 +390,13 @@ static void test_a_unit_is_replaced(void **state)
 	assert_false(sy_store_unit_dead(store, 1, 0));
 	cluster_kill(&cluster, 1, SIGKILL);
 
-	/* Dead: the mapping still has the pinned bytes; whatever needs the unit says lost or done. */
-	assert_int_equal(sy_store_read_entries(store, &read, 1, 0, NULL), SY_OK);
-	assert_memory_equal(got, data, BIG);
+	/* Dead: the mapping still has the pinned bytes, which belong to no row any more. */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(sy_store_read_entries(store, &read, 1, 0, &err), SY_E_LOST);
+		assert_int_equal(err.index_count, 1);
+		assert_int_equal(index, 0);
+		assert_string_equal(err.reason, "dead");
+	}
 	assert_int_equal(sy_store_resolve_keys(store, units, 1, 0, &none, &err), SY_E_LOST);
 	assert_int_equal(err.index_count, 1);
 	assert_int_equal(index, 0);
@@ -402,6 +408,7 @@ static void test_a_unit_is_replaced(void **state)
 
 	/* Replaced, and nothing asked of the new one yet: the one this store used is dead. */
 	cluster_restart(&cluster, 1);
+	assert_int_equal(sy_store_read_entries(store, &read, 1, 0, &err), SY_E_STALE_READ);
 	assert_int_equal(sy_store_refresh_units(store, 0, NULL), SY_OK);
 	assert_true(sy_store_unit_dead(store, 1, 0));
 	put(1, 31, "x", data + 1, BIG - 1);
@@ -419,6 +426,54 @@ static void test_a_unit_is_replaced(void **state)
 	assert_int_equal(sy_store_release_rows(store, rows, 1, 0, &err), SY_OK);
 }
 
+/* Ends this process's connection to a unit; the unit lives. */
+static void cut_connection(const char *name)
+{
+	size_t cut = 0;
+
+	for (int fd = 3; fd < 1024; fd++) {
+		struct sockaddr_un peer = {0};
+		socklen_t bytes = sizeof peer - 1;
+
+		if (getpeername(fd, (struct sockaddr *)&peer, &bytes) != 0 ||
+		    peer.sun_family != AF_UNIX || strstr(peer.sun_path, name) == NULL)
+			continue;
+		assert_int_equal(shutdown(fd, SHUT_RDWR), 0);
+		cut++;
+	}
+	assert_int_equal(cut, 1);
+}
+
+/* An ended connection is no death: the directory says that the unit lives, and the pins stand. */
+static void test_a_connection_that_was_cut(void **state)
+{
+	sy_key key = {41, "x", 1};
+	sy_unit_keys units[] = {{0, &key, 1}};
+	uint64_t row = 41;
+	sy_unit_rows rows[] = {{0, &row, 1}};
+	sy_resolved_keys *resolved;
+	sy_located at;
+	static uint8_t got[BIG];
+	sy_error err = {0};
+
+	(void)state;
+	put(0, 41, "x", data, BIG);
+	assert_int_equal(sy_store_resolve_keys(store, units, 1, 0, &resolved, NULL), SY_OK);
+	assert_true(sy_resolved_at(resolved, 0, 0, &at));
+	sy_read read = {0, at.slab_offset, at.nbytes, got};
+	cut_connection("unit-0.sock");
+	for (int i = 0; i < 2; i++) {
+		memset(got, 0, BIG);
+		assert_int_equal(sy_store_read_entries(store, &read, 1, 0, &err), SY_OK);
+		assert_memory_equal(got, data, BIG);
+		assert_int_equal(sy_store_release_rows(store, rows, 1, 0, &err), SY_OK);
+		for (uint64_t other = 43; other < 63; other += 2) /* its room is not given out */
+			put(0, other, "x", data + 1, BIG - 1);
+	}
+	sy_resolved_keys_free(resolved);
+	assert_int_equal(sy_store_read_entries(store, &read, 1, 0, &err), SY_E_STALE_READ);
+}
+
 int main(int argc, char **argv)
 {
 	cluster_main(argc, argv);
@@ -433,6 +488,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_lock_is_held_around_transfers),
 		cmocka_unit_test(test_late_reads_are_named),
 		cmocka_unit_test(test_close_beside_frees),
+		cmocka_unit_test(test_a_connection_that_was_cut),
 		cmocka_unit_test(test_a_unit_is_replaced),
 	};
 
