@@ -114,6 +114,7 @@ class Store:
         cls,
         endpoint: Endpoint,
         directory: str,
+        keys: str | None,
         namespace: str | None,
         timeout_s: float | None,
         ssd: bool,

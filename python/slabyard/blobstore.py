@@ -94,6 +94,8 @@ def _describe(value, code):
         raise TypeError(f"an array of {value.dtype} is no value of a blob")
     array = np.ascontiguousarray(array).reshape(array.shape)
     dtype = max(own, code)
+    if dtype < 0 and array.dtype.str[1:] not in _NAME_OF:
+        raise TypeError(f"an array of {array.dtype} is no value of a blob")
     if dtype < 0:
         dtype = columns.CODES[_NAME_OF[array.dtype.str[1:]]]
     tail = array.shape[1:]
@@ -139,7 +141,7 @@ def encode_index(rows, columns_of, *, blob_id=None):
     blob_id = blob_id or _core.new_blob_id()
     specs = [(field, *form, extents, ordinals) for field, form, ordinals, extents, _ in parts]
     index, nbytes, n_entries, bases = _core.encode_index(
-        blob_id, [int(rows[k]) for k in order], specs
+        blob_id, [operator.index(rows[k]) for k in order], specs
     )
     head = np.frombuffer(index, np.uint8)
     segments, memory = [(head.ctypes.data, 0, len(index))], [head]
@@ -169,8 +171,9 @@ class UnitSlabStore:
     """A store of blobs in one namespace.
 
     ep: a slabyard.Endpoint. directory: a slabyard.Directory or an address; the unit list is
-    fetched at once. timeout_s caps each operation. ssd: units with an SSD tier make room or spill
-    where they would have said UnitFull. lock: if given (a threading.Lock or anything with
+    fetched at once. Where it asks for keys, give a Directory that has them. timeout_s caps each
+    operation. ssd: units with an SSD tier make room or spill where they would have said UnitFull,
+    and the store waits for that. lock: if given (a threading.Lock or anything with
     __enter__ and __exit__), it is held around every use of ep. Threads may share a store.
     """
 
@@ -185,7 +188,7 @@ class UnitSlabStore:
         self._namespace, self._timeout_s, self._ssd = namespace, timeout_s, bool(ssd)
         self._lock = lock
         self._store = _core.Store(
-            ep._core, directory.address, namespace, timeout_s, self._ssd, lock
+            ep._core, directory.address, directory._keys, namespace, timeout_s, self._ssd, lock
         )
         self._guard = threading.Lock()  # of all below
         self._units = {}
@@ -206,6 +209,11 @@ class UnitSlabStore:
         with self._guard:
             self._units = units
 
+    def _check_open(self):
+        """For what is answered out of what is known here. DataPlaneFatal: the store is closed, or
+        this is a forked child."""
+        _ = self._store.unit_count
+
     def _is_dead(self, unit):
         """As far as the unit list and the marks tell."""
         marked = self._dead.get(unit["unit_id"])
@@ -214,6 +222,7 @@ class UnitSlabStore:
     def _unit(self, unit_id):
         """What is known of the unit, a dict; refreshed once if it is unknown or was marked dead.
         Connects its remote, which stands under "remote". LostBlobs: unknown, or dead."""
+        self._check_open()
         unit = self._units.get(unit_id)
         if unit is None or unit["incarnation"] == 0 or self._is_dead(unit):
             self._refresh_units()
@@ -239,9 +248,14 @@ class UnitSlabStore:
             return False
         if not self._store.unit_dead(unit_id, None):
             return False
-        with self._guard:
-            self._dead[unit_id] = unit["incarnation"]
+        self._mark_dead(unit_id)
         return True
+
+    def _mark_dead(self, unit_id):
+        """What the list shows of it: _unit then fetches the list anew."""
+        with self._guard:
+            if unit_id in self._units:
+                self._dead[unit_id] = self._units[unit_id]["incarnation"]
 
     def _failed(self, unit_id, blobs, e):
         """The exception to raise for blobs of a unit that failed with e: LostBlobs if the unit is
@@ -310,6 +324,7 @@ class UnitSlabStore:
         is "pending", and again where a reply was lost. False: it is not, and was aborted, which a
         unit ignores for a blob it did publish; the reason is appended to errs."""
         unit_id = u["unit_id"] if isinstance(u, dict) else u
+        self._check_open()
         with self._guard:
             if self._published.get(blob_id) == unit_id:
                 return True
@@ -371,6 +386,7 @@ class UnitSlabStore:
         Raises StaleRead (nothing covers it, the pin was outlived, or another incarnation lives:
         resolve again), LostBlobs or TransferFailed with keys_of, DataPlaneTimeout.
         """
+        self._check_open()
         flat = []
         for unit_id, ranges in reads.items():
             covered = self._covered(unit_id, keys_of.get(unit_id, ()))
@@ -385,9 +401,13 @@ class UnitSlabStore:
         if failed is None:
             return
         e, at = failed
-        if isinstance(e, (LostBlobs, TransferFailed)):
-            unit_id = flat[at][0]
-            e = self._failed(unit_id, list(keys_of.get(unit_id, ())), e)
+        unit_id = flat[at][0]
+        keys = list(keys_of.get(unit_id, ()))
+        if isinstance(e, LostBlobs):
+            self._mark_dead(unit_id)
+            e = LostBlobs(keys, e.reason)
+        elif isinstance(e, TransferFailed):
+            e = TransferFailed(keys, e.reason, in_flight=e.in_flight)
         raise e
 
     def _covered(self, unit_id, keys):

@@ -62,16 +62,16 @@ class Endpoint:
 class Directory:
     """The directory of a cluster: where its units are. run_dir, or its address ("ipc://...").
 
-    keys: the folder of client.key, where it asks for keys over tcp.
+    keys: the folder of client.key, where it asks for keys over tcp; a UnitSlabStore made with this
+    object shows the same ones.
     Calls raise DataPlaneTimeout where it does not answer in time.
     """
 
     def __init__(self, address=None, *, run_dir=None, timeout_s=None, keys=None):
         if run_dir is not None:
             run_dir = os.fspath(run_dir)
-        self._core = _core.Directory(
-            run_dir, address, timeout_s, None if keys is None else os.fspath(keys)
-        )
+        self._keys = None if keys is None else os.fspath(keys)
+        self._core = _core.Directory(run_dir, address, timeout_s, self._keys)
 
     @property
     def address(self):

@@ -7,8 +7,8 @@ PyTypeObject *sypy_store_type;
 
 static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = {"endpoint", "directory", "namespace", "timeout_s", "ssd", "lock",
-	                        NULL};
+	static char *names[] = {"endpoint", "directory", "keys", "namespace", "timeout_s", "ssd",
+	                        "lock", NULL};
 	sy_store_options options = {.interrupted = sypy_interrupted};
 	PyObject *endpoint, *lock;
 	int ssd;
@@ -16,9 +16,10 @@ static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	sy_store *store = NULL;
 	sy_status status;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!szO&pO", names, sypy_endpoint_type,
-	                                 &endpoint, &options.directory, &options.name_space,
-	                                 sypy_duration, &options.timeout_ns, &ssd, &lock))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!szzO&pO", names, sypy_endpoint_type,
+	                                 &endpoint, &options.directory, &options.keys,
+	                                 &options.name_space, sypy_duration, &options.timeout_ns,
+	                                 &ssd, &lock))
 		return NULL;
 	struct sypy_store *self = (struct sypy_store *)type->tp_alloc(type, 0);
 	if (self == NULL)

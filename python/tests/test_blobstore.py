@@ -460,7 +460,8 @@ class Gets(StoreCase):
             self.store._call_units("info", {0: None}, time.monotonic() - 1)
 
     def test_close(self):
-        self.put(0, [0], size=200000)
+        blob_id = self.put(0, [0], size=200000)
+        self.assertTrue(self.store._unit(0))
         resolved = self.store.resolve_keys({0: ["0@x"]}, None)
         self.store.close()
         self.store.close()
@@ -470,7 +471,11 @@ class Gets(StoreCase):
             lambda: self.store.put_many([blob]),
             lambda: self.store.resolve_keys({0: ["0@x"]}, None),
             lambda: self.store.release_rows({0: [0]}, None),
+            lambda: self.store.read_entries({0: [(0, 1, 0)]}, {0: ["0@x"]}, None),
+            lambda: self.store._commit(0, blob_id, None, []),
             lambda: self.store._refresh_units(),
+            lambda: self.store._unit(0),
+            lambda: self.store._addr(0),
         ):
             with self.assertRaises(DataPlaneFatal):
                 call()
@@ -517,6 +522,8 @@ class Indexes(StoreCase):
             ([-1], {"x": [b""]}, ValueError),
             ([1], {"x": [None]}, TypeError),
             ([1], {"x": [np.array([None])]}, TypeError),
+            ([1], {"x": [np.zeros(2, np.longdouble)]}, TypeError),
+            ([1.5], {"x": [b""]}, TypeError),
         ):
             with self.assertRaises(error):
                 encode_index(rows, columns)
@@ -552,17 +559,18 @@ class DeadUnits(StoreCase):
         errs = []
         self.assertFalse(self.store._commit(1, blobs[1][4], None, errs))
         self.assertEqual(len(errs), 1)
-        # What was pinned lies in memory that this process still has: it is read, or it is lost.
+        # What was pinned lies in memory that this process still has, and is lost all the same.
         slab_off, nbytes, *_ = resolved[1]["entries"]["1@x"]
         into = np.zeros(nbytes, np.uint8)
-        try:
-            self.store.read_entries(
-                {1: [(slab_off, nbytes, into.ctypes.data)]}, {1: ["1@x"]}, None
-            )
-            self.assertEqual(into.tolist(), [1] * 10)
-        except errors.LostBlobs as e:
-            self.assertEqual(e.blob_ids, ["1@x"])
+        reads = {1: [(slab_off, nbytes, into.ctypes.data)]}
+        for deadline in (None, time.monotonic() + 60):
+            with self.assertRaises(errors.LostBlobs) as caught:
+                self.store.read_entries(reads, {1: ["1@x"]}, deadline)
+            self.assertEqual(caught.exception.blob_ids, ["1@x"])
+        self.assertEqual(into.tolist(), [0] * 10)
         self.store.unpin_all(resolved)
+        with self.assertRaises(errors.StaleRead):
+            self.store.read_entries(reads, {1: ["1@x"]}, None)
         self.assertEqual(set(self.read(0, ["0@x", "2@x"])), {"0@x", "2@x"})
 
 

@@ -97,6 +97,8 @@ LINES = {
         ".test_a_pin_that_nobody_read_runs_out",
         "StaleRead: another incarnation lives": "test_store_faults.Deaths.test_a_unit_is_replaced",
         "LostBlobs by keys_of": "test_blobstore.DeadUnits.test_a_dead_unit",
+        "TransferFailed while the directory is silent": "test_store_faults.Deaths"
+        ".test_lost_is_said_only_by_the_directory",
         "DataPlaneTimeout": "test_conformance.Lines.test_a_read_past_its_deadline",
     },
     "unpin_all": {

@@ -10,6 +10,7 @@ import numpy as np
 from support import PATIENCE_S, ClusterCase
 
 import slabyard
+from slabyard.blobstore import UnitSlabStore, encode_index
 from slabyard.cluster import command_path
 
 
@@ -60,6 +61,17 @@ class Keys(unittest.TestCase):
         with slabyard.Client(directory=address, keys=keys, timeout_s=20) as client:
             client.put(["0@a"], ["x"])
             self.assertEqual(client.get(["0@a"]), ["x"])
+        with UnitSlabStore(
+            slabyard.Endpoint(), directory, namespace=self.id(), timeout_s=20
+        ) as store:
+            made = encode_index([0], {"x": [np.arange(5)]})
+            blob = (made.segments, made.nbytes, made.n_entries, 0, made.blob_id)
+            store.put_many([blob])
+            resolved = store.resolve_keys({0: ["0@x"]}, None)
+            self.assertEqual(list(resolved[0]["entries"]), ["0@x"])
+            store.unpin_all(resolved)
+        with self.assertRaises(slabyard.errors.DataPlaneTimeout):
+            UnitSlabStore(slabyard.Endpoint(), address, namespace=self.id(), timeout_s=0.5)
         for wrong in (None, other):
             with self.subTest(wrong), self.assertRaises(slabyard.errors.DataPlaneTimeout):
                 slabyard.Client(directory=address, keys=wrong, timeout_s=0.5)

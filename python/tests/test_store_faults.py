@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -9,7 +10,7 @@ import time
 import unittest
 
 import numpy as np
-from support import await_that
+from support import PATIENCE_S, await_that
 from test_blobstore import StoreCase
 
 from slabyard import errors
@@ -83,6 +84,17 @@ class Commits(StoreCase):
 def _state(pid):
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[0]
+
+
+def kill_and_await(pid):
+    """Until all of the process is gone, though its parent does not look at it."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        os.kill(pid, signal.SIGKILL)
+        if not select.select([pidfd], [], [], PATIENCE_S)[0]:
+            raise AssertionError("it did not end")
+    finally:
+        os.close(pidfd)
 
 
 class Precedence(StoreCase):
@@ -173,9 +185,12 @@ class Deaths(StoreCase):
         self.put(1, [1])
         blob = self.blob(1, [3])[1]
         pid = self.unit_pid(1)
+        resolved = self.store.resolve_keys({1: ["1@x"]}, None)
+        read = self.read_of(resolved, "1@x")
         with self.directory_stopped(pid):
-            os.kill(pid, signal.SIGKILL)
+            kill_and_await(pid)
             for call in (
+                lambda: self.store.read_entries(*read, None),
                 lambda: self.store.resolve_keys({1: ["1@x"]}, None),
                 lambda: self.store.put_many([blob]),
                 lambda: self.store.release_rows({1: [1]}, None),
@@ -187,8 +202,16 @@ class Deaths(StoreCase):
             self.assertIsInstance(failed, errors.TransferFailed)
         await_that("it is dead", lambda: self.store._unit_dead(1))
         with self.assertRaises(errors.LostBlobs):
+            self.store.read_entries(*read, None)
+        with self.assertRaises(errors.LostBlobs):
             self.store.resolve_keys({1: ["1@x"]}, None)
         self.assertIsNone(self.store.release_rows({1: [1]}, None))
+
+    def read_of(self, resolved, key):
+        """What read_entries takes to read a key of unit 1, but the deadline."""
+        slab_off, nbytes, *_ = resolved[1]["entries"][key]
+        self.into = np.zeros(nbytes, np.uint8)
+        return {1: [(slab_off, nbytes, self.into.ctypes.data)]}, {1: [key]}
 
     @contextlib.contextmanager
     def directory_stopped(self, unit_pid):
@@ -205,13 +228,19 @@ class Deaths(StoreCase):
         self.put(1, [1], size=1000)
         old = self.store._unit(1)
         resolved = self.store.resolve_keys({1: ["1@x"]}, None)
+        read = self.read_of(resolved, "1@x")
         self.kill_unit(1)
+        with self.assertRaises(errors.LostBlobs) as caught:
+            self.store.read_entries(*read, None)
+        self.assertEqual(caught.exception.blob_ids, ["1@x"])
         with self.assertRaises(errors.LostBlobs):
             self.store.resolve_keys({1: ["1@x"]}, None)
         self.assertTrue(self.store._unit_dead(1))
         with self.assertRaises(errors.LostBlobs):
             self.store._unit(1)
         self.start_unit(1)
+        with self.assertRaises(StaleRead):
+            self.store.read_entries(*read, None)
         new = self.store._unit(1)
         self.assertEqual(new["state"], "active")
         self.assertNotEqual(new["incarnation"], old["incarnation"])
@@ -219,12 +248,9 @@ class Deaths(StoreCase):
         self.assertFalse(self.store._unit_dead(1))
         self.assertEqual(self.store.resolve_keys({1: ["1@x"]}, None)[1]["missing"], ["1@x"])
         # What was pinned in the old slab is no entry of the new one.
-        slab_off, nbytes, *_ = resolved[1]["entries"]["1@x"]
-        into = np.zeros(nbytes, np.uint8)
         with self.assertRaises(StaleRead):
-            self.store.read_entries(
-                {1: [(slab_off, nbytes, into.ctypes.data)]}, {1: ["1@x"]}, None
-            )
+            self.store.read_entries(*read, None)
+        self.assertFalse(self.into.any())
         self.store.unpin_all(resolved)
         self.put(1, [3])
         self.assertEqual(set(self.read(1, ["3@x"])), {"3@x"})
