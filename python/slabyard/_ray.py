@@ -164,8 +164,10 @@ def report_orphan(address, identity, timeout_s):
 class DirectoryActor:
     """The directory, and the watch over the units' actors."""
 
-    def __init__(self, unit_count, run_dir, timeout_s):
+    def __init__(self, unit_count, run_dir, timeout_s, lease_s):
+        """lease_s: after how many seconds a silent unit is (suspect, fenced, dead)."""
         self._unit_count, self._run_dir, self._timeout_s = unit_count, run_dir, timeout_s
+        self._lease_s = lease_s
         self._top = self._process = None
         self._events = []
 
@@ -174,9 +176,10 @@ class DirectoryActor:
         if self._run_dir is None:
             self._top = tempfile.mkdtemp(prefix="slabyard-")
             self._run_dir = os.path.join(self._top, "run")
-        self._process = Process(
-            "directory", "--run-dir", self._run_dir, "--units", str(self._unit_count)
-        )
+        words = ["--run-dir", self._run_dir, "--units", str(self._unit_count), "--leases"]
+        for name, seconds in zip(("suspect", "fence", "dead"), self._lease_s):
+            words += [f"--{name}-after", f"{round(seconds * 1000)}ms"]
+        self._process = Process("directory", *words)
         if not self._process.out.readline():
             self._clean()
             raise RuntimeError(self._process.last_words())
@@ -204,7 +207,7 @@ class DirectoryActor:
             # Whether it lives nobody here can know; its lease decides.
             self._events.append(
                 f"unit {unit_id}: its actor and node are out of reach ({type(e).__name__}), "
-                "so nothing was reported"
+                "so nothing was reported; it is dead if its lease runs out"
             )
 
     def events(self):

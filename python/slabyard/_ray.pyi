@@ -24,7 +24,13 @@ class UnitActor:
 report_orphan: Any
 
 class DirectoryActor:
-    def __init__(self, unit_count: int, run_dir: str | None, timeout_s: float) -> None: ...
+    def __init__(
+        self,
+        unit_count: int,
+        run_dir: str | None,
+        timeout_s: float,
+        lease_s: tuple[float, float, float],
+    ) -> None: ...
     def start(self) -> tuple[str, str]: ...
     def guard(
         self,

@@ -123,8 +123,9 @@ def _start(settings, run_id, actors):
         return actors[-1]
 
     timeout_s = settings.start_timeout_s
+    lease_s = (settings.suspect_after_s, settings.fence_after_s, settings.dead_after_s)
     directory = make(
-        DirectoryActor, "directory", here, 0, len(slots), settings.run_dir, timeout_s
+        DirectoryActor, "directory", here, 0, len(slots), settings.run_dir, timeout_s, lease_s
     )
     try:
         address, run_dir = ray.get(directory.start.remote(), timeout=_DIRECTORY_S + timeout_s)
@@ -154,7 +155,9 @@ def initialize(conf):
     if block is None:
         conf.backend[name] = {}
     if not settings.start_units:
-        conf.backend[name][config.FOUND] = Found(None, settings.run_dir)
+        conf.backend[name][config.FOUND] = Found(
+            None, settings.run_dir, settings.directory, settings.keys
+        )
         return {}
     run_id = f"slabyard-{uuid.uuid4().hex[:12]}"
     actors = []

@@ -1,5 +1,6 @@
 """Units under Ray: placed or refused with a word, watched, and ended with those they are for."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,7 +16,8 @@ from tq_support import SMALL_RAY, await_that, conf_of, start_ray
 
 import slabyard
 from slabyard.errors import DataPlaneLostKeys
-from slabyard.transfer_queue import bootstrap
+from slabyard.transfer_queue import bootstrap, config
+from slabyard.transfer_queue.cluster import open_client
 
 JOB = """
 import os, signal, sys
@@ -34,6 +36,11 @@ def is_alive(pid):
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def kill_if_there(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def slabs_of(run_dir):
@@ -115,6 +122,13 @@ class OneNode(Watched):
             bootstrap.shutdown(conf)
             with slabyard.Client(conf.backend.SlabyardStore.cluster.run_dir) as client:
                 self.assertEqual(client.unit_count, 1)
+            address = slabyard.Directory(run_dir=cluster.run_dir).address
+            block = {"start_units": False, "directory": address, "ssd": True}
+            conf.backend.SlabyardStore = block
+            bootstrap.initialize(conf)
+            settings = config.settings(conf.backend.SlabyardStore)
+            with open_client(settings) as client:
+                self.assertEqual(client.unit_count, 1)
 
     def test_what_cannot_be_started_is_said(self):
         for block, text in (
@@ -143,7 +157,7 @@ class TwoNodes(Watched):
         ray.init(address=self.cluster.address, log_to_driver=False)
         self.addCleanup(ray.shutdown)
 
-    def test_placement_and_a_lost_node(self):
+    def test_placement(self):
         self.start(num_storage_units=3)
         first, second = sorted(node["NodeID"] for node in ray.nodes())
         self.assertEqual(self.nodes_of_units(), [first, second, first])
@@ -154,17 +168,41 @@ class TwoNodes(Watched):
         bootstrap.shutdown()
         self.start(required_node_resource="pool")
         self.assertEqual(self.nodes_of_units(), [pool, pool])
-        # What a lost node's units do nobody sees. These here would end with their actors and say
-        # so themselves, so they stand still.
+
+    def test_a_lost_node(self):
+        """Its units are nobody's to report: their leases run out, and their rows alone are lost,
+        whether their processes are gone or stand still."""
+        first, second = sorted(node["NodeID"] for node in ray.nodes())
+        here = int(self.second.node_id == first)  # units of the node that stays: here, here + 2
+        lease = {"suspect_after_s": 1, "fence_after_s": 10, "dead_after_s": 15}
+        self.start(num_storage_units=4, control_timeout_s=1, **lease)
+        lost = [1 - here, 3 - here]
+        client = slabyard.Client(self.found.run_dir, timeout_s=60, control_timeout_s=1)
+        self.addCleanup(client.close)
+        keys = [f"{row}@a" for row in range(4)]
+        client.put({key: row for row, key in enumerate(keys)})
+        # Units of a node end with their actors and say so themselves, so these stand still first.
         pids = [unit["pid"] for unit in self.units()]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-            self.addCleanup(os.kill, pid, signal.SIGCONT)
+        for k in lost:
+            os.kill(pids[k], signal.SIGSTOP)
+            self.addCleanup(kill_if_there, pids[k])
         self.cluster.remove_node(self.second, allow_graceful=False)
         await_that("the loss is noticed", lambda: len(self.events()) == 2)
         self.assertTrue(all("nothing was reported" in text for text in self.events()))
-        self.assertEqual(self.states(), ["active", "active"])
-        self.assertTrue(all(map(is_alive, pids)))
+        os.kill(pids[lost[0]], signal.SIGKILL)
+        dead = ["dead" if k in lost else "active" for k in range(4)]
+        await_that("their leases run out", lambda: self.states() == dead)
+        with self.assertRaises(DataPlaneLostKeys) as caught:
+            client.get(keys)
+        self.assertEqual(caught.exception.global_indexes(), lost)
+        stay = [key for row, key in enumerate(keys) if row not in lost]
+        self.assertEqual(client.get(stay), [int(key[0]) for key in stay])
+        client.clear(range(4))
+        with self.assertRaises(DataPlaneLostKeys):
+            client.get(stay)
+        # What slept through its death ends when it goes on.
+        os.kill(pids[lost[1]], signal.SIGCONT)
+        await_that("it ends", lambda: not is_alive(pids[lost[1]]))
 
 
 class Jobs(unittest.TestCase):

@@ -47,6 +47,14 @@ class Configuration(unittest.TestCase):
             ({"node_ids": "abc"}, "node_ids is a list"),
             ({"start_units": "no"}, "start_units is true or false"),
             ({"start_units": False}, "name the run_dir"),
+            ({"start_units": False, "run_dir": "a", "directory": "b"}, "or its directory"),
+            ({"directory": "tcp://127.0.0.1:7400"}, "directory is of a cluster to join"),
+            ({"keys": "keys"}, "keys is of a cluster to join"),
+            ({"keys": 5}, "keys is text, not 5"),
+            ({"ssd": 1}, "ssd is true or false, not 1"),
+            ({"ssd_dir": "/x"}, "--ssd-dir"),
+            ({"dead_after_s": 45}, "must rise"),
+            ({"fence_after_s": 0}, "fence_after_s is a number over 0, not 0"),
             ("2", "backend.SlabyardStore is a block of keys"),
         ):
             with self.subTest(block), self.assertRaises(ValueError) as caught:
@@ -64,6 +72,11 @@ class Configuration(unittest.TestCase):
             (block, "SlabyardStore is misplaced: write backend.SlabyardStore"),
             (self.conf(None, Slabyardstore={}), "Slabyardstore: write backend.SlabyardStore"),
             (self.conf({}, NixlStore={}), "backend.NixlStore is not used"),
+            (self.conf(None, SlabyardStor={}), "did you mean SlabyardStore?"),
+            (self.conf(None, slabyard={}), "did you mean SlabyardStore?"),
+            (self.conf({}, storage_backnd="x"), "did you mean storage_backend?"),
+            (self.conf({}, zzz={}), "backend.zzz: no such key; there are "),
+            (self.conf({}, slab_byte=1), "backend.slab_byte: no such key; did you mean"),
             (self.conf({}, "slabyardstore"), "write SlabyardStore"),
         ):
             with self.assertRaises(ValueError) as caught:
