@@ -2,10 +2,11 @@
 """Builds the source distribution and, of it, a wheel for every Python from 3.11 to 3.13 there is
 here; installs each in a fresh environment away from the tree, and runs the package's tests there.
 
-  try_wheels.py [--all]    --all: every module of tests, not only the quick ones
+  try_wheels.py [--all] [--keep DIR]    --all: every module of tests, not only the quick ones
 
-An interpreter is looked for as python3.N in PATH and among those of pyenv. Started by
-`scripts/python wheels`, whose environment has what makes a source distribution.
+A wheel carries the libraries it needs: auditwheel puts them in, and it is seen here that these are
+the ones that are used. An interpreter is looked for as python3.N in PATH and among those of pyenv.
+Started by `scripts/python wheels`, whose environment has what makes wheels.
 """
 
 import argparse
@@ -27,6 +28,18 @@ import ensurepip, os, sys, sysconfig, venv
 assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
 print(sys.version_info.minor)
 """
+# The libraries besides libc's and the compiler's that the package and its command run with.
+LIBRARIES = """
+import slabyard
+def used(pid):
+    with open(f"/proc/{pid}/maps") as file:
+        return {line.split()[-1] for line in file if ".so" in line}
+with slabyard.local(slab_bytes="4MiB") as cluster, cluster.client() as client:
+    client.put({"0@a": 1})
+    for path in sorted(used("self") | used(client.reports()[0]["pid"])):
+        print(path)
+"""
+CARRIED = ("zmq", "sodium", "msgpack", "jansson")
 IN_WHEEL = (
     "slabyard/__init__.py",
     "slabyard/libslabyard.so",
@@ -91,14 +104,33 @@ def check_wheel(wheel):
         raise ValueError(f"{wheel.name} has {strays}")
 
 
-def try_one(python, source, scratch, modules):
-    venv, wheels, work = scratch / "venv", scratch / "wheels", scratch / "work"
+def build_wheel(pip, source, scratch):
+    """One that needs no library that a system may lack."""
+    bare, carrying = scratch / "bare", scratch / "wheels"
+    run(*pip, "wheel", "--no-deps", "-w", bare, source)
+    (wheel,) = bare.glob("slabyard-*.whl")
+    run(sys.executable, "-m", "auditwheel", "repair", "-w", carrying, wheel)
+    (wheel,) = carrying.glob("slabyard-*.whl")
+    check_wheel(wheel)
+    return wheel
+
+
+def check_libraries(paths, venv):
+    """That what the wheel carries is what is used, and not the system's."""
+    for name in CARRIED:
+        found = [path for path in paths if path.rpartition("/")[2].startswith(f"lib{name}")]
+        if any(not path.startswith(f"{venv}/") for path in found):
+            raise ValueError(f"lib{name} is the system's: {found}")
+    if not any("/libzmq" in path for path in paths):
+        raise ValueError(f"no libzmq among {paths}")
+
+
+def try_one(python, source, scratch, modules, keep):
+    venv, work = scratch / "venv", scratch / "work"
     run(python, "-m", "venv", venv)
     inside = venv / "bin" / "python"
     pip = (inside, "-m", "pip", "--disable-pip-version-check", "-q")
-    run(*pip, "wheel", "--no-deps", "-w", wheels, source)
-    (wheel,) = wheels.glob("slabyard-*.whl")
-    check_wheel(wheel)
+    wheel = build_wheel(pip, source, scratch)
     run(*pip, "install", wheel)
     # No build tree, no sources: only the tests and what they read.
     shutil.copytree(ROOT / "python" / "tests", work / "python" / "tests")
@@ -106,15 +138,20 @@ def try_one(python, source, scratch, modules):
     shutil.copytree(ROOT / "docs", work / "docs")
     shutil.copy(ROOT / "README.md", work)
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
+    check_libraries(run(inside, "-c", LIBRARIES, cwd=scratch, env=env).splitlines(), venv)
     version = run(inside, "-m", "slabyard", "--version", cwd=scratch, env=env).strip()
     output = run(inside, "-m", "unittest", *modules, cwd=work / "python" / "tests", env=env)
     count = next(line for line in output.splitlines() if line.startswith("Ran "))
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        shutil.copy(wheel, keep)
     return f"{wheel.name}: {version}; {count}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true", help="run every module of tests")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="copy what passed there")
     options = parser.parse_args()
     tests = sorted(path.stem for path in (ROOT / "python" / "tests").glob("test_*.py"))
     modules = [name for name in tests if options.all or name.removeprefix("test_") in QUICK]
@@ -126,7 +163,8 @@ def main():
         for minor, python in found.items():
             (scratch / str(minor)).mkdir()
             try:
-                print("ok     ", try_one(python, source, scratch / str(minor), modules))
+                own = scratch / str(minor)
+                print("ok     ", try_one(python, source, own, modules, options.keep))
                 passed += 1
             except (subprocess.SubprocessError, OSError, ValueError) as e:
                 print(f"FAILED  Python 3.{minor}: {e}\n{getattr(e, 'output', None) or ''}")
