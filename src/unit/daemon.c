@@ -19,7 +19,7 @@
 #include "guard.h"
 #include "process.h"
 
-static const uint64_t register_ns = 10000000000u, exited_ns = 500000000u;
+static const uint64_t register_ns = 60000000000u, exited_ns = 500000000u;
 
 /* One call of write a line, so that the lines of several units do not mix. */
 void sy_daemon_say(const struct sy_daemon *daemon, const char *format, ...)
