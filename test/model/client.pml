@@ -104,6 +104,7 @@ inline finish(failed, fate)
 	ME.op = NO_OP;
 	ME.slot = 0;
 	ME.ending = 0;
+	ME.cut = 0;
 	ME.name = 0;
 	ME.name_slot = 0;
 	ME.region = 0;
@@ -140,7 +141,7 @@ inline take_reply()
 	printf("client %d: reply=%d to request %d, region %d\n", c, ME.reply, ME.last, ME.at);
 	if
 	:: ME.reply == REGION -> /* the write begins */
-		CLAIM(I1, HELD(ME.at, ME.reply_generation));
+		CLAIM(I1, ME.cut || HELD(ME.at, ME.reply_generation));
 		ME.name = ME.last;
 		ME.name_slot = ME.slot;
 		ME.region = ME.at;
@@ -170,7 +171,7 @@ inline take_reply()
 inline give_back()
 {
 	printf("client %d: gives up its write\n", c);
-	CLAIM(I1, HELD(ME.region, ME.generation));
+	CLAIM(I1, ME.cut || HELD(ME.region, ME.generation));
 	tell(ABORT, ME.name, ME.name_slot);
 	finish(1, 0)
 }
@@ -178,8 +179,12 @@ inline give_back()
 inline write_done(in_slot)
 {
 	printf("client %d: has written\n", c);
-	CLAIM(I1, HELD(ME.region, ME.generation));
-	region[ME.region].written = 1;
+	CLAIM(I1, ME.cut || HELD(ME.region, ME.generation));
+	if
+	:: !ME.cut -> region[ME.region].written = 1
+	:: else
+	fi;
+	ME.cut = 0;
 	commit(in_slot)
 }
 
@@ -195,6 +200,7 @@ inline write_unknown()
 	ME.late = ME.name;
 	ME.late_region = ME.region;
 	ME.late_generation = ME.generation;
+	ME.late_cut = ME.cut;
 	finish(1, 0)
 }
 
@@ -202,7 +208,8 @@ inline forget_late()
 {
 	ME.late = 0;
 	ME.late_region = 0;
-	ME.late_generation = 0
+	ME.late_generation = 0;
+	ME.late_cut = 0
 }
 
 /* It lands, and is seen to be over. */
@@ -210,7 +217,7 @@ inline land()
 {
 	SEEN(write_landed_late)
 	printf("client %d: its late write has landed\n", c);
-	CLAIM(I1, HELD(ME.late_region, ME.late_generation));
+	CLAIM(I1, ME.late_cut || HELD(ME.late_region, ME.late_generation));
 	tell(DRAINED, ME.late, 0);
 	forget_late()
 }

@@ -26,8 +26,9 @@
  * Left out, and why that hides nothing of the claims:
  *   time            is choice: a client may give a request up at any moment, resends are copies,
  *                   and `until_ns` only refuses some commits that run here
- *   other hosts     leases, fencing, pins that expire, QUARANTINED: all depend on time; the
- *                   simulator (test/sim) has them
+ *   other hosts     leases, the grace, pins that expire, QUARANTINED: all depend on time; the
+ *                   simulator (test/sim) has them. A lease's end is a socket's end here, and the
+ *                   fence is modelled: from then on nothing that was posted lands
  *   parking         a parked request is one not yet delivered, and is forgotten exactly where its
  *                   slot would refuse that one
  *   the disk tier   its moves are not in sy_move
@@ -73,6 +74,7 @@
 #define SOCKET_ENDS 64
 #define SAYS_BYE 128
 #define DIES 256
+#define REMOTE 512           /* of another host: its ended sessions are fenced */
 hidden byte requests_0, requests_1, sessions_0, sessions_1;
 hidden short may_0, may_1;
 hidden byte any_slot;        /* a request takes either slot; otherwise they take turns */
@@ -95,6 +97,7 @@ hidden byte mutant;
 #define BRINGS_OLDEST 10     /* a request brings not all notices queued before it */
 #define LATE_IS_OVER 11      /* a client takes a write in flight for a finished one */
 #define RESOLVES_TWICE 12    /* a resolve given up is sent again under its seq */
+#define FREES_UNFENCED 13    /* regions of an ended session are free before its fence is done */
 
 /* Zero, but where the runner sets a claim aside; they name it in the verifier's message. */
 hidden byte I1, I4, I5, I8, TABLE;
@@ -209,6 +212,7 @@ typedef Client {
 	unsigned at : 1;
 	unsigned reply_generation : 4;
 	unsigned ending : 1;     /* WRITING: its session has ended under it */
+	unsigned cut : 1;        /* its session is fenced: what it writes does not land, nor is it told */
 	/* the put under way; name 0: it has no reservation that it knows of */
 	unsigned name : 3;
 	unsigned name_slot : 1;
@@ -220,6 +224,7 @@ typedef Client {
 	unsigned late : 3;
 	unsigned late_region : 1;
 	unsigned late_generation : 4;
+	unsigned late_cut : 1;
 	/* a pin it reads under */
 	unsigned view : 3;
 	unsigned view_slot : 1;
@@ -274,8 +279,8 @@ unsigned truth : 2;
 /* Scratch of one step, no part of a state. */
 hidden byte i, j, k, r, o, in, its, all, named, loop, late;
 
-#define WRITES(c, r) ((client[c].stage == WRITING && client[c].region == r) || \
-                      (client[c].late != 0 && client[c].late_region == r))
+#define WRITES(c, r) ((client[c].stage == WRITING && client[c].region == r && !client[c].cut) || \
+                      (client[c].late != 0 && client[c].late_region == r && !client[c].late_cut))
 #define READS(c, r) (client[c].view != 0 && client[c].view_region == r)
 #define TOUCHED(r) (WRITES(0, r) || WRITES(1, r) || READS(0, r) || READS(1, r))
 #define HELD(r, g) (region[r].generation == g && \

@@ -28,12 +28,14 @@ DEPTH = 10000
 LIMIT_S = 1800
 
 # Bits of `may`, as model.pml numbers them.
-PUTS, PUTS_INLINE, RESOLVES, RELEASES, GIVES_UP, LATE_WRITES, SOCKET_ENDS, SAYS_BYE, DIES = (
-    1 << bit for bit in range(9)
+PUTS, PUTS_INLINE, RESOLVES, RELEASES, GIVES_UP, LATE_WRITES, SOCKET_ENDS, SAYS_BYE, DIES, REMOTE = (
+    1 << bit for bit in range(10)
 )
 ALL = 511
 CALLS = PUTS | PUTS_INLINE | RESOLVES | RELEASES | GIVES_UP
 NO_INLINE = ALL & ~PUTS_INLINE
+# Its sessions end by their lease, and are fenced; reads under pins that expire need time.
+WRITER_AFAR = PUTS | GIVES_UP | LATE_WRITES | SOCKET_ENDS | REMOTE
 
 # Moves that need pins which expire: those of other hosts, which the model leaves out.
 NEVER_TAKEN = {"RELEASED-QUARANTINED", "QUARANTINED-FREE"}
@@ -65,6 +67,7 @@ SCOPES = [
     Scope("sessions", (3, 1), (2, 1), (ALL, RESOLVES)),
     Scope("slots", (4, 1), (1, 1), (NO_INLINE, RESOLVES | RELEASES), any_slot=1),
     Scope("order", (3, 3), (1, 1), (CALLS & ~PUTS, CALLS & ~PUTS)),
+    Scope("remote", (3, 2), (2, 1), (WRITER_AFAR, PUTS | PUTS_INLINE | GIVES_UP)),
 ]
 LARGE_SCOPES = SCOPES + [
     Scope("large-ends", (3, 1), (2, 1), (ALL, ALL), lag=1),
@@ -75,6 +78,9 @@ LARGE_SCOPES = SCOPES + [
 
 # A scope in which every mutant shows, and the one claim that each is about.
 MUTANT_SCOPE = Scope("mutant", (4, 1), (1, 1), (ALL, CALLS))
+# ... but for those of sessions of other hosts.
+AFAR_SCOPE = Scope("afar", (2, 1), (1, 1), (WRITER_AFAR, PUTS_INLINE))
+AFAR_MUTANTS = {"FREES_UNFENCED"}
 MUTANTS = [
     ("FREES_IN_FLIGHT", "I1"),
     ("NO_GENERATION", "I5"),
@@ -88,6 +94,7 @@ MUTANTS = [
     ("BRINGS_OLDEST", "I4"),
     ("LATE_IS_OVER", "I1"),
     ("RESOLVES_TWICE", "I4"),
+    ("FREES_UNFENCED", "I1"),
 ]
 
 
@@ -264,8 +271,9 @@ def try_mutants(report, folder, arrows):
     for name, claim in MUTANTS:
         changes = {f"ASIDE_{other}": 1 for other in CLAIMS if other != claim}
         changes["MUTANT"] = int(re.search(rf"^#define {name} (\d+)", model, re.M).group(1))
-        verdict = search(folder, arrows, MUTANT_SCOPE, **changes)
-        steps = len(list(replay(folder, MUTANT_SCOPE, **changes))) if verdict.broken else 0
+        scope = AFAR_SCOPE if name in AFAR_MUTANTS else MUTANT_SCOPE
+        verdict = search(folder, arrows, scope, **changes)
+        steps = len(list(replay(folder, scope, **changes))) if verdict.broken else 0
         report.say(
             verdict.broken == claim,
             "mutant " + name,

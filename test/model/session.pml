@@ -248,6 +248,37 @@ inline free_one(c, s)
 	clean(c)
 }
 
+/* sy_session_fenced; the grace is no part of the model. What is posted lands no more, but its
+ * client may believe that it did: its commit is refused, since the session has ended. */
+inline fence(c, s)
+{
+	printf("unit: session %d of client %d is fenced\n", s, c);
+	if
+	:: mutant != FREES_UNFENCED && client[c].stage == WRITING &&
+	   region[client[c].region].owner == c && region[client[c].region].session == s &&
+	   region[client[c].region].generation == client[c].generation ->
+		SEEN(fenced_under_a_write)
+		client[c].cut = 1
+	:: mutant != FREES_UNFENCED && client[c].stage == SENT && client[c].reply == REGION &&
+	   region[client[c].at].owner == c && region[client[c].at].session == s &&
+	   region[client[c].at].generation == client[c].reply_generation ->
+		SEEN(fenced_before_its_region_was_heard_of)
+		client[c].cut = 1
+	:: else
+	fi;
+	if
+	:: mutant != FREES_UNFENCED && client[c].late != 0 &&
+	   region[client[c].late_region].owner == c && region[client[c].late_region].session == s &&
+	   region[client[c].late_region].generation == client[c].late_generation ->
+		SEEN(fenced_under_a_late_write)
+		client[c].late_cut = 1
+	:: else
+	fi;
+	SS(c, s).state = FREEING;
+	look(c, s);
+	clean(c)
+}
+
 /* sy_session_end; what its slots wait for is forgotten at once. */
 inline end_session(c, s, how)
 {

@@ -31,6 +31,7 @@ inline deliver(c, m)
 #define BYE 6
 #define PROCESS_GONE 7
 #define WALK 8
+#define FENCE 9
 
 #define OUT(c, m) (m <= REQUESTS && RQ(c, (m <= REQUESTS -> m : 1)).op != NO_OP)
 #define UNDONE(c, m) (m <= REQUESTS && RQ(c, (m <= REQUESTS -> m : 1)).works)
@@ -46,6 +47,7 @@ inline deliver(c, m)
                        SS(c, s).state != FREEING && !SS(c, s).bye)
 #define CAN_GONE(c, s) (client[c].link == DEAD && client[c].session >= s && \
                         SS(c, s).state <= ENDED)
+#define CAN_FENCE(c, s) (MAY(c, REMOTE) && SS(c, s).state == ENDED)
 #define CAN_WALK(c, s) (SS(c, s).state == RETIRING || SS(c, s).state == FREEING)
 
 #define OF_REQUEST(a, m) \
@@ -57,6 +59,7 @@ inline deliver(c, m)
 	:: CAN_END(a, s) -> event = SOCKET_END; c = a; n = s \
 	:: CAN_BYE(a, s) -> event = BYE; c = a; n = s \
 	:: CAN_GONE(a, s) -> event = PROCESS_GONE; c = a; n = s \
+	:: CAN_FENCE(a, s) -> event = FENCE; c = a; n = s \
 	:: CAN_WALK(a, s) -> event = WALK; c = a; n = s
 
 #define STEP(guard, what) :: d_step { (guard) -> what; event = 0; c = 0; n = 0 }
@@ -100,6 +103,7 @@ end:	do
 		STEP(event == SOCKET_END && SS(c, n).state != NONE, end_session(c, n, RETIRING))
 		STEP(event == PROCESS_GONE && SS(c, n).state != NONE, end_session(c, n, FREEING))
 		STEP(event == BYE, take_bye(c, n))
+		STEP(event == FENCE, fence(c, n))
 		STEP(event == WALK && SS(c, n).state == RETIRING, retire_one(c, n))
 		STEP(event == WALK && SS(c, n).state == FREEING, free_one(c, n))
 		fi
