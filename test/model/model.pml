@@ -212,7 +212,7 @@ typedef Client {
 	unsigned at : 1;
 	unsigned reply_generation : 4;
 	unsigned ending : 1;     /* WRITING: its session has ended under it */
-	unsigned cut : 1;        /* its session is fenced: what it writes does not land, nor is it told */
+	unsigned cut : 1;        /* its session is fenced: no byte lands, and it is not told */
 	/* the put under way; name 0: it has no reservation that it knows of */
 	unsigned name : 3;
 	unsigned name_slot : 1;
