@@ -10,7 +10,9 @@ from fnmatch import fnmatch
 import rules
 
 C_FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]
-LIBRARIES = ["libzmq", "jansson", "cmocka", "msgpack-c", "msgpack"]
+LIBRARIES = ["libzmq", "jansson", "cmocka", "msgpack-c", "msgpack", "ucx"]
+# Headers that need those of UCX, which a build can do without.
+UCX_HEADERS = re.compile(r'#include (?:<ucp/|"(?:ucx_lib|ucx_context)\.h")')
 
 
 def library_flags():
@@ -25,6 +27,11 @@ def library_flags():
 
 def python_headers():
     return os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
+
+
+def ucx_headers():
+    done = subprocess.run(["pkg-config", "--exists", "ucx"], check=False)
+    return done.returncode == 0
 
 
 def closure(folder):
@@ -93,6 +100,9 @@ def header_alone(tree):
         else:
             if path.startswith("python/") and not python_headers():
                 print(f"left out: {path} needs the headers of Python")
+                continue
+            if UCX_HEADERS.search(tree.text(path)) and not ucx_headers():
+                print(f"left out: {path} needs the headers of UCX")
                 continue
             jobs.append((path, ["gcc", "-x", "c", "-std=gnu17", *C_FLAGS, *libraries]))
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:

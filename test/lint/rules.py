@@ -14,9 +14,10 @@ FOLDERS = {
     "core": ["base"],
     "wire": ["base"],
     "io": ["base", "wire"],
-    "unit": ["core", "wire", "io", "base"],
+    "ucx": ["io", "base"],
+    "unit": ["core", "wire", "ucx", "io", "base"],
     "directory": ["wire", "io", "base"],
-    "client": ["io", "wire", "base"],
+    "client": ["ucx", "io", "wire", "base"],
     "cli": ["unit", "directory", "io", "base"],
 }
 

@@ -1,0 +1,263 @@
+/* Two processes with UCX between them, by TCP over the loopback: this one moves, a child is the
+ * target. The slab's memory is mapped by both, so that what lands in it is seen from here. */
+#ifndef SY_TEST_UCX_RIG_H
+#define SY_TEST_UCX_RIG_H
+
+#include "harness.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "guard.h"
+#include "prng.h"
+#include "ucx_mover.h"
+#include "ucx_target.h"
+
+enum { SLAB_BYTES = 64 << 20, LARGE_BYTES = 24 << 20, SESSION = 77, WAIT_MS = 20000 };
+static const uint64_t SECOND_NS = 1000000000u;
+static const uint64_t INCARNATION = 4711;
+
+/* What is said to the child, and what it answers with the same word. */
+enum word { WORD_ADMIT = 1, WORD_FENCE };
+struct order {
+	enum word word;
+	uint64_t session;
+};
+
+struct rig {
+	uint8_t *slab;
+	pid_t child;
+	int order_fd, answer_fd;
+	char address[64];
+	struct sy_ucx_mover *mover;
+	struct sy_ucx_peer *peer;
+};
+
+static bool read_whole(int fd, void *out, size_t bytes)
+{
+	struct pollfd wanted = {.fd = fd, .events = POLLIN};
+	size_t got = 0;
+
+	while (got < bytes) {
+		if (poll(&wanted, 1, WAIT_MS) <= 0)
+			return false;
+		ssize_t more = read(fd, (char *)out + got, bytes - got);
+		if (more <= 0)
+			return false;
+		got += (size_t)more;
+	}
+	return true;
+}
+
+/* The child: argv is program, "target", slab's descriptor, its orders, its answers. */
+static int run_target(char **argv)
+{
+	int slab_fd = (int)strtol(argv[2], NULL, 10), order_fd = (int)strtol(argv[3], NULL, 10);
+	int answer_fd = (int)strtol(argv[4], NULL, 10);
+	struct sy_ucx_target *target;
+	sy_error err = {0};
+	void *slab = mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, slab_fd, 0);
+	char address[64] = "";
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	const struct sy_ucx_target_config config = {
+		.slab = slab, .slab_bytes = SLAB_BYTES, .incarnation = INCARNATION,
+		.host = "127.0.0.1", .allow_tcp = true,
+	};
+	if (sy_ucx_target_open(&config, &target, &err) != SY_OK) {
+		fprintf(stderr, "target: %s\n", err.message);
+		return 1;
+	}
+	memcpy(address, sy_ucx_target_address(target), strlen(sy_ucx_target_address(target)));
+	if (write(answer_fd, address, sizeof address) < 0)
+		return 1;
+	for (;;) {
+		struct pollfd fds[] = {{.fd = order_fd, .events = POLLIN},
+		                       {.fd = sy_ucx_target_fd(target), .events = POLLIN}};
+		struct order order = {0};
+
+		if (poll(fds, 2, -1) < 0)
+			break;
+		if (sy_ucx_target_next(target, &order.session)) {
+			order.word = WORD_FENCE;
+			if (write(answer_fd, &order, sizeof order) < 0)
+				break;
+		}
+		if (fds[0].revents == 0)
+			continue;
+		if (read(order_fd, &order, sizeof order) != (ssize_t)sizeof order)
+			break;
+		if (order.word == WORD_FENCE)
+			sy_ucx_target_fence(target, order.session);
+		else if (!sy_ucx_target_admit(target, order.session) ||
+		         write(answer_fd, &order, sizeof order) < 0)
+			break;
+	}
+	sy_ucx_target_close(target);
+	return 0;
+}
+
+static void say(const struct rig *rig, enum word word, uint64_t session)
+{
+	struct order order = {word, session};
+
+	assert_int_equal(write(rig->order_fd, &order, sizeof order), sizeof order);
+}
+
+static void expect(const struct rig *rig, enum word word, uint64_t session)
+{
+	struct order order = {0};
+
+	assert_true(read_whole(rig->answer_fd, &order, sizeof order));
+	assert_int_equal(order.word, word);
+	assert_int_equal(order.session, session);
+}
+
+static void start_target(struct rig *rig, int slab_fd)
+{
+	int orders[2], answers[2];
+	char words[3][16];
+
+	assert_int_equal(pipe(orders), 0);
+	assert_int_equal(pipe(answers), 0);
+	snprintf(words[0], sizeof words[0], "%d", slab_fd);
+	snprintf(words[1], sizeof words[1], "%d", orders[0]);
+	snprintf(words[2], sizeof words[2], "%d", answers[1]);
+	char *argv[] = {"target", "target", words[0], words[1], words[2], NULL};
+	rig->child = fork();
+	assert_true(rig->child >= 0);
+	if (rig->child == 0) {
+		close(orders[1]);
+		close(answers[0]);
+		execv("/proc/self/exe", argv);
+		_exit(127);
+	}
+	close(orders[0]);
+	close(answers[1]);
+	rig->order_fd = orders[1];
+	rig->answer_fd = answers[0];
+	assert_true(read_whole(rig->answer_fd, rig->address, sizeof rig->address));
+	say(rig, WORD_ADMIT, SESSION);
+	expect(rig, WORD_ADMIT, SESSION);
+}
+
+static void rig_start(struct rig *rig, uint64_t graveyard_max_bytes)
+{
+	const struct sy_ucx_mover_config config = {.allow_tcp = true,
+	                                           .graveyard_max_bytes = graveyard_max_bytes};
+	int slab_fd = memfd_create("slab", 0);
+	sy_error err = {0};
+
+	assert_int_equal(ftruncate(slab_fd, SLAB_BYTES), 0);
+	rig->slab = mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, slab_fd, 0);
+	assert_ptr_not_equal(rig->slab, MAP_FAILED);
+	start_target(rig, slab_fd);
+	close(slab_fd);
+	if (sy_ucx_mover_open(&config, &rig->mover, &err) != SY_OK)
+		fail_msg("%s", err.message);
+	rig->peer = sy_ucx_peer_new(rig->mover, rig->address, SESSION, INCARNATION, SLAB_BYTES);
+}
+
+static void rig_stop(struct rig *rig)
+{
+	sy_ucx_peer_free(rig->peer);
+	sy_ucx_mover_close(rig->mover);
+	kill(rig->child, SIGCONT);
+	close(rig->order_fd); /* it ends */
+	close(rig->answer_fd);
+	waitpid(rig->child, NULL, 0);
+	munmap(rig->slab, SLAB_BYTES);
+}
+
+static sy_status move(struct sy_ucx_peer *peer, bool write, uint64_t offset, void *memory,
+                      uint64_t nbytes, uint64_t timeout_ns, uint64_t seq, bool *ret_in_flight,
+                      sy_error *err)
+{
+	struct sy_range range = {.offset = offset, .nbytes = nbytes, .to = memory};
+	const struct sy_ucx_transfer transfer = {
+		.ranges = &range, .count = 1, .deadline_ns = sy_clock_now_ns() + timeout_ns,
+		.write = write, .name = {.session = SESSION, .seq = seq, .slot = 3},
+	};
+
+	return sy_ucx_move(peer, &transfer, ret_in_flight, err);
+}
+
+static void must_move(struct sy_ucx_peer *peer, bool write, uint64_t offset, void *memory,
+                      uint64_t nbytes)
+{
+	bool in_flight = true;
+	sy_error err = {0};
+
+	if (move(peer, write, offset, memory, nbytes, 20 * SECOND_NS, 0, &in_flight, &err) != SY_OK)
+		fail_msg("%s", err.message);
+	assert_false(in_flight);
+}
+
+static void fill(uint8_t *memory, size_t bytes, uint8_t seed)
+{
+	for (size_t i = 0; i < bytes; i++)
+		memory[i] = (uint8_t)(seed + i * 7 + (i >> 12));
+}
+
+static bool holds(const uint8_t *memory, size_t bytes, uint8_t seed)
+{
+	for (size_t i = 0; i < bytes; i++) {
+		if (memory[i] != (uint8_t)(seed + i * 7 + (i >> 12)))
+			return false;
+	}
+	return true;
+}
+
+/* Another client: moves until it is killed. argv is program, "client", address, session, write. */
+static int run_client(char **argv)
+{
+	const struct sy_ucx_mover_config config = {.allow_tcp = true};
+	uint64_t session = strtoull(argv[3], NULL, 10);
+	bool in_flight, write = argv[4][0] == '1';
+	uint8_t *memory = calloc(1, LARGE_BYTES);
+	struct sy_ucx_mover *mover;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (sy_ucx_mover_open(&config, &mover, NULL) != SY_OK)
+		return 1;
+	struct sy_ucx_peer *peer = sy_ucx_peer_new(mover, argv[2], session, INCARNATION, SLAB_BYTES);
+	for (int i = 0; i < 100000; i++) {
+		if (move(peer, write, 0, memory, LARGE_BYTES, 20 * SECOND_NS, 0, &in_flight, NULL) !=
+		            SY_OK ||
+		    putchar('.') == EOF || fflush(stdout) != 0)
+			return 1;
+	}
+	return 0;
+}
+
+static pid_t start_client(struct rig *rig, uint64_t session, bool write, int *ret_fd)
+{
+	char text[24];
+	int pipe_fds[2];
+	char *argv[] = {"client", "client", rig->address, text, write ? "1" : "0", NULL};
+
+	snprintf(text, sizeof text, "%llu", (unsigned long long)session);
+	assert_int_equal(pipe(pipe_fds), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		dup2(pipe_fds[1], STDOUT_FILENO);
+		close(pipe_fds[0]);
+		close(rig->order_fd);
+		execv("/proc/self/exe", argv);
+		_exit(127);
+	}
+	close(pipe_fds[1]);
+	*ret_fd = pipe_fds[0];
+	return pid;
+}
+
+#endif
