@@ -24,6 +24,22 @@ typedef enum sy_control {
 	SY_CONTROL_LOCAL, /* shared memory; a unit that does not take it is no unit */
 } sy_control;
 
+/* What carries the bytes of values between this process and slabs of units. Where AUTO leaves it
+ * open, SLABYARD_TRANSPORT in the environment (shm, ucx) decides; SLABYARD_POLICY likewise. */
+typedef enum sy_path {
+	SY_PATH_AUTO = 0, /* shared memory with units of this host whose socket is seen, else UCX */
+	SY_PATH_SHM,
+	SY_PATH_UCX,
+} sy_path;
+
+/* What UCX may use. */
+typedef enum sy_policy {
+	SY_POLICY_DEFAULT = 0, /* of a client: rdma; of a unit: same-host */
+	SY_POLICY_SAME_HOST,   /* nothing: it is not even started */
+	SY_POLICY_RDMA,        /* bytes leave the host over RDMA or not at all; UCX_TLS must say so */
+	SY_POLICY_ALLOW_TCP,   /* for development */
+} sy_policy;
+
 /* Zero means the default. Strings are copied. */
 typedef struct sy_client_options {
 	const char *run_dir;        /* of the cluster on this host; or directory */
@@ -33,6 +49,10 @@ typedef struct sy_client_options {
 	uint64_t timeout_ns;        /* cap of an operation; 120 s */
 	uint64_t control_timeout_ns; /* one wait for a reply; 30 s */
 	sy_control control;
+	sy_path path;
+	sy_policy policy;
+	uint64_t graveyard_max_bytes; /* of transfers that never ended; past it all calls fail with
+	                               * SY_E_FATAL; 4 GiB */
 	bool ssd;                   /* puts may wait for room on a unit's SSD tier */
 	/* If given, a call that waits asks it ten times a second, from the calling thread and with no
 	 * lock held; true ends the call at once as if its deadline had come: SY_E_TIMEOUT. So a
@@ -90,7 +110,8 @@ typedef struct sy_result sy_result;
 
 enum {
 	SY_GET_COPY = 0,
-	SY_GET_VIEW = 1, /* same host: values point into the slab, pinned until sy_result_free */
+	SY_GET_VIEW = 1, /* values point into the slab, pinned until sy_result_free; where one is on
+	                  * another host, which cannot be looked into, all are copied */
 };
 
 /* Gets count keys; keys that the unit does not have are not an error: sy_result_value says so.

@@ -225,6 +225,11 @@ struct sy_resolved {
 	X(resolved, "resolved") \
 	X(cleared, "cleared") \
 	X(protocol_errors, "protocol_errors") \
+	X(shm_put_bytes, "shm_put_bytes") \
+	X(shm_get_bytes, "shm_get_bytes") \
+	X(ucx_put_bytes, "ucx_put_bytes") \
+	X(ucx_get_bytes, "ucx_get_bytes") \
+	X(allow_tcp, "allow_tcp") \
 	X(ssd_capacity, "ssd_capacity") \
 	X(ssd_free, "ssd_free") \
 	X(ssd_on_disk, "ssd_on_disk") \

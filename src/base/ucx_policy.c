@@ -96,3 +96,31 @@ sy_status sy_ucx_policy_check(const char *tls, const char *net_devices, sy_error
 			return SY_OK;
 	}
 }
+
+sy_status sy_path_from_name(const char *what, const char *name, sy_path *ret_path, sy_error *err)
+{
+	static const char *const names[] = {"auto", "shm", "ucx"};
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		if (strcmp(name, names[i]) == 0) {
+			*ret_path = (sy_path)i;
+			return SY_OK;
+		}
+	}
+	return sy_fail(err, SY_E_INVALID, __func__, "%s %.60s: it is auto, shm or ucx", what, name);
+}
+
+sy_status sy_policy_from_name(const char *what, const char *name, sy_policy *ret_policy,
+                              sy_error *err)
+{
+	static const char *const names[] = {"", "same-host", "rdma", "allow-tcp"};
+
+	for (size_t i = 1; i < sizeof names / sizeof names[0]; i++) {
+		if (strcmp(name, names[i]) == 0) {
+			*ret_policy = (sy_policy)i;
+			return SY_OK;
+		}
+	}
+	return sy_fail(err, SY_E_INVALID, __func__, "%s %.60s: it is same-host, rdma or allow-tcp",
+	               what, name);
+}

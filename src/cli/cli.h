@@ -15,6 +15,7 @@ struct sy_cli {
 	const char *run_dir; /* of --run-dir before or after the subcommand, else of the environment;
 	                      * NULL: neither */
 	uint64_t timeout_ns; /* of --timeout; 0: the client's own, 120 s */
+	const char *transport, *policy; /* NULL: the client's own */
 };
 
 /* The option that every subcommand on a cluster has: put it in the table of options. */
@@ -30,6 +31,18 @@ struct sy_cli {
 		.name = "timeout", .value = "TIME", .kind = SY_OPTION_DURATION, .min = 1000000, \
 		.target = &(cli)->timeout_ns, \
 		.help = "how long to wait for an answer, as in 5s; default: 120s" \
+	}
+
+/* Of those that move values. */
+#define SY_CLI_PATH_OPTIONS(cli) \
+	{ \
+		.name = "transport", .value = "WORD", .kind = SY_OPTION_TEXT, \
+		.target = &(cli)->transport, \
+		.help = "auto, shm or ucx: what carries values; default: $SLABYARD_TRANSPORT, or auto" \
+	}, \
+	{ \
+		.name = "policy", .value = "WORD", .kind = SY_OPTION_TEXT, .target = &(cli)->policy, \
+		.help = "same-host, rdma or allow-tcp: what ucx may use; default: $SLABYARD_POLICY, rdma" \
 	}
 
 /* Of those that need no cluster on this host: the address instead. Goes before the run directory,

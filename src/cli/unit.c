@@ -15,8 +15,10 @@ static const char details[] =
 	"Makes the run directory DIR if it is not there, registers at the directory as the unit of\n"
 	"that id, and serves until SIGTERM. It renews its lease there, and while it cannot for long\n"
 	"it answers nobody; declared dead, it ends. Clients of this host reach its rows; those of\n"
-	"other hosts do not yet. A unit that died is started again by the same command: what it left\n"
-	"is removed, and it comes back empty.\n";
+	"other hosts where --listen names an address that they reach and --policy lets UCX move\n"
+	"values: over RDMA (rdma: UCX_TLS must say so), or over TCP, too (allow-tcp, for\n"
+	"development). A unit that died is started again by the same command: what it left is\n"
+	"removed, and it comes back empty.\n";
 
 /* How many units the cluster of this directory has. */
 static sy_status units_count(const char *address, const char *keys, uint64_t *ret_count,

@@ -42,6 +42,7 @@ void sy_unit_options_config(const struct sy_unit_options *options, uint32_t unit
 	config->insecure = options->insecure;
 	config->ssd_dir = options->ssd_dir;
 	config->ssd_bytes = options->ssd_bytes;
+	config->policy_name = options->policy;
 	config->zmq_only = options->zmq_only;
 }
 
@@ -81,6 +82,10 @@ void sy_unit_options_words(const struct sy_unit_options *options, struct sy_unit
 	if (options->keys != NULL) {
 		word_add(ret_words, "--keys");
 		word_add(ret_words, options->keys);
+	}
+	if (options->policy != NULL) {
+		word_add(ret_words, "--policy");
+		word_add(ret_words, options->policy);
 	}
 	if (options->insecure)
 		word_add(ret_words, "--insecure");

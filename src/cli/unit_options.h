@@ -13,6 +13,7 @@ struct sy_unit_options {
 	uint64_t ssd_bytes; /* 0: no disk tier */
 	const char *ssd_dir, *listen;
 	const char *keys; /* NULL: none */
+	const char *policy; /* NULL: same-host */
 	bool insecure, zmq_only;
 };
 
@@ -72,6 +73,10 @@ struct sy_unit_options {
 	{ \
 		.name = "insecure", .kind = SY_OPTION_FLAG, .target = &(unit)->insecure, \
 		.help = "let --listen name an address that other hosts reach, unchecked" \
+	}, \
+	{ \
+		.name = "policy", .value = "WORD", .kind = SY_OPTION_TEXT, .target = &(unit)->policy, \
+		.help = "same-host, rdma or allow-tcp: how other hosts reach values; default: same-host" \
 	}, \
 	{ \
 		.name = "zmq-only", .kind = SY_OPTION_FLAG, .target = &(unit)->zmq_only, \

@@ -129,6 +129,12 @@ static void publish(struct sy_call *call, uint32_t blob, const sy_index *index)
 	call->outcome->answer = SY_ANSWER_PUBLISHED;
 }
 
+static void count_written(struct sy_call *call, const sy_index *index)
+{
+	struct sy_volatile *v = &call->step->core->volatiles;
+	*(call->session->local ? &v->shm_put_bytes : &v->ucx_put_bytes) += index->blob_bytes;
+}
+
 /* What lies in staging goes to disk before it is seen. */
 static enum sy_run spill(struct sy_call *call, uint32_t blob, const sy_index *index)
 {
@@ -141,6 +147,7 @@ static enum sy_run spill(struct sy_call *call, uint32_t blob, const sy_index *in
 	sy_entry_add_all(core, blob, index, true, call->step->now_ns);
 	sy_tier_spill(core, blob, call->request->commit.until_ns);
 	call->outcome->answer = SY_ANSWER_PENDING;
+	count_written(call, index);
 	return SY_RUN_ANSWER;
 }
 
@@ -163,6 +170,7 @@ static enum sy_run commit_allocated(struct sy_call *call, uint32_t blob)
 		return spill(call, blob, index);
 	sy_reserve_remove(core, blob);
 	publish(call, blob, index);
+	count_written(call, index);
 	return SY_RUN_ANSWER;
 }
 

@@ -23,6 +23,7 @@ struct lookup {
 	uint64_t sum_bytes, largest_bytes; /* of the values found */
 	bool waits;             /* for the disk: what it found so far is not kept */
 	uint32_t seen[SHAPES_SEEN]; /* interned shapes used last, by number in the answer */
+	uint64_t pinned_bytes; /* of values that the client copies itself */
 };
 
 static enum sy_why fault_of(const struct sy_event_request *r)
@@ -137,6 +138,8 @@ static bool write_found(struct lookup *l, uint32_t k, uint32_t entry)
 	if (b->last_read_ns != l->call->step->now_ns)
 		sy_tier_touch(core, blob);
 	b->last_read_ns = l->call->step->now_ns;
+	if (!is_inline)
+		l->pinned_bytes += nbytes;
 	out->found[k] = is_inline ? SY_FOUND_INLINE : SY_FOUND_PINNED;
 	out->dtype[k] = e->dtype;
 	out->kind[k] = e->kind;
@@ -248,5 +251,7 @@ enum sy_run sy_handle_resolve(struct sy_call *call)
 	if (l.waits)
 		return wait_for_disk(&l);
 	core->volatiles.resolved += l.found;
+	*(call->session->local ? &core->volatiles.shm_get_bytes
+	                       : &core->volatiles.ucx_get_bytes) += l.pinned_bytes;
 	return SY_RUN_ANSWER;
 }

@@ -195,6 +195,9 @@ struct sy_volatile {
 	uint16_t field_ids[SY_FIELDS_PER_REQUEST_MAX];
 	uint64_t random[4]; /* struct sy_prng, for session numbers */
 	uint64_t requests, dropped, puts, overwritten, resolved, cleared, protocol_errors;
+	/* Of blobs that sessions of this host (shm) and of others (ucx) wrote into the slab
+	 * themselves, and of values that they were told to read there. */
+	uint64_t shm_put_bytes, shm_get_bytes, ucx_put_bytes, ucx_get_bytes;
 };
 
 #endif

@@ -159,6 +159,37 @@ static sy_status open_sockets(struct sy_daemon *daemon, sy_error *err)
 	return status;
 }
 
+/* The host of "tcp://10.0.0.1:7000" or "tcp://[::1]:7000". */
+static void host_of(const char *endpoint, char *out, size_t size)
+{
+	const char *host = endpoint + strlen("tcp://"), *colon = strrchr(host, ':');
+	size_t bytes = colon != NULL ? (size_t)(colon - host) : strlen(host);
+	bool bracketed = bytes >= 2 && host[0] == '[';
+	sy_format(out, size, "%.*s", (int)(bytes - 2 * bracketed), host + bracketed);
+}
+
+/* Where control messages come from other hosts, UCX is reached, too. */
+static sy_status open_ucx(struct sy_daemon *daemon, sy_error *err)
+{
+	const struct sy_unit_config *config = daemon->config;
+	char host[SY_UNIT_ADDRESS_BYTES];
+	const struct sy_ucx_target_config target = {
+		.slab = daemon->slab.data,
+		.slab_bytes = config->slab_bytes,
+		.incarnation = daemon->incarnation.value,
+		.host = host,
+		.allow_tcp = sy_unit_config_policy(config) == SY_POLICY_ALLOW_TCP,
+	};
+	if (sy_unit_config_policy(config) == SY_POLICY_SAME_HOST)
+		return SY_OK;
+	host_of(sy_control_server_endpoint(daemon->control, 1), host, sizeof host);
+	sy_status status = sy_ucx_target_open(&target, &daemon->ucx, err);
+	if (status == SY_OK && target.allow_tcp)
+		sy_daemon_say(daemon, "policy allow-tcp, for development: values may leave this host over "
+		                      "TCP, slowly and for everyone to read");
+	return status;
+}
+
 static sy_status fill_info(const struct sy_daemon *daemon, struct sy_unit_info *ret_info,
                            sy_error *err)
 {
@@ -241,6 +272,7 @@ static sy_status enter_directory(struct sy_daemon *daemon, sy_error *err)
 static void close_all(struct sy_daemon *daemon)
 {
 	sy_dir_watch_close(daemon->watch);
+	sy_ucx_target_close(daemon->ucx);
 	sy_control_server_close(daemon->control);
 	sy_local_server_close(daemon->local);
 	sy_peers_done(&daemon->peers);
@@ -283,6 +315,8 @@ int sy_unit_run(const struct sy_unit_config *config)
 		status = open_core(&daemon, &err);
 	if (status == SY_OK)
 		status = open_sockets(&daemon, &err);
+	if (status == SY_OK)
+		status = open_ucx(&daemon, &err);
 	if (status == SY_OK)
 		status = enter_directory(&daemon, &err);
 	if (status == SY_OK)

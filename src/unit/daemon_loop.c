@@ -64,6 +64,28 @@ static void hear_disk(struct sy_daemon *daemon, uint64_t now_ns)
 		sy_serve_disk(daemon->serve, end.blob, end.grant, end.ok, end.full, now_ns);
 }
 
+static const char *admit(void *context, uint64_t session)
+{
+	struct sy_daemon *daemon = context;
+	return sy_ucx_target_admit(daemon->ucx, session) ? sy_ucx_target_address(daemon->ucx) : NULL;
+}
+
+static void fence(void *context, uint64_t session)
+{
+	struct sy_daemon *daemon = context;
+	sy_ucx_target_fence(daemon->ucx, session);
+}
+
+static void hear_ucx(struct sy_daemon *daemon, uint64_t now_ns)
+{
+	uint64_t session;
+	for (uint32_t i = 0; i < daemon->config->max_sessions; i++) {
+		if (!sy_ucx_target_next(daemon->ucx, &session))
+			return;
+		sy_serve_fenced(daemon->serve, session, now_ns);
+	}
+}
+
 struct sy_serve_io sy_daemon_io(struct sy_daemon *daemon)
 {
 	return (struct sy_serve_io){
@@ -73,6 +95,9 @@ struct sy_serve_io sy_daemon_io(struct sy_daemon *daemon)
 		.token_lives = sy_daemon_token_lives,
 		.peer_done = sy_daemon_peer_done,
 		.disk = run_disk,
+		.admit = admit,
+		.fence = fence,
+		.allow_tcp = sy_unit_config_policy(daemon->config) == SY_POLICY_ALLOW_TCP,
 	};
 }
 
@@ -119,6 +144,9 @@ static void run_event(struct sy_daemon *daemon, uint64_t data, uint64_t now_ns)
 		break;
 	case SY_DAEMON_DISK:
 		hear_disk(daemon, now_ns);
+		break;
+	case SY_DAEMON_UCX:
+		hear_ucx(daemon, now_ns);
 		break;
 	case SY_DAEMON_PID:
 		sy_daemon_end_process(daemon, index, now_ns);
@@ -224,6 +252,8 @@ sy_status sy_daemon_loop(struct sy_daemon *daemon, sy_error *err)
 	    !sy_daemon_watch(daemon, daemon->signal_fd, SY_DAEMON_SIGNAL, 0) ||
 	    (daemon->disk != NULL &&
 	     !sy_daemon_watch(daemon, sy_disk_fd(daemon->disk), SY_DAEMON_DISK, 0)) ||
+	    (daemon->ucx != NULL &&
+	     !sy_daemon_watch(daemon, sy_ucx_target_fd(daemon->ucx), SY_DAEMON_UCX, 0)) ||
 	    (daemon->watch != NULL &&
 	     !sy_daemon_watch(daemon, sy_dir_watch_fd(daemon->watch), SY_DAEMON_DIRECTORY, 0)))
 		return sy_fail(err, SY_E_SYS, __func__, "cannot watch the sockets: %s", strerror(errno));

@@ -9,6 +9,7 @@
 #include "peers.h"
 #include "runfiles.h"
 #include "serve.h"
+#include "ucx_target.h"
 #include "spin.h"
 
 /* Clients that a unit attends at once: more make each look dearer than a wake-up of one. */
@@ -24,6 +25,7 @@ struct sy_daemon {
 	uint64_t arena_bytes;
 	struct sy_serve *serve;
 	struct sy_disk *disk; /* NULL: none */
+	struct sy_ucx_target *ucx; /* NULL: no other host reaches the slab */
 	struct sy_control_server *control;
 	struct sy_local_server *local;
 	struct sy_peers peers;
@@ -64,6 +66,7 @@ enum sy_daemon_watched {
 	SY_DAEMON_PID,
 	SY_DAEMON_DOOR,
 	SY_DAEMON_DISK,
+	SY_DAEMON_UCX,
 };
 bool sy_daemon_watch(struct sy_daemon *daemon, int fd, enum sy_daemon_watched kind,
                      uint32_t index);

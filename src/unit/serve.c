@@ -323,6 +323,7 @@ void sy_serve_stats(struct sy_serve *serve, struct sy_unit_stats *ret_stats)
 {
 	sy_core_stats(serve->core, ret_stats);
 	/* The core never saw these. */
+	ret_stats->allow_tcp = serve->io.allow_tcp;
 	ret_stats->requests += serve->unreadable_count;
 	ret_stats->protocol_errors += serve->unreadable_count;
 }

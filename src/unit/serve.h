@@ -21,6 +21,10 @@ struct sy_serve_io {
 	bool (*fenced)(void *context);
 	/* The live local connection of this token? */
 	bool (*token_lives)(void *context, uint64_t token);
+	/* A session of another host begins (or asks again): where its transport connects to. NULL: it
+	 * cannot be let in now. NULL where no transport tells. */
+	const char *(*admit)(void *context, uint64_t session);
+	bool allow_tcp; /* remote transports may use TCP: told in status */
 	/* Stop session's remote writer, then sy_serve_fenced. NULL where no transport is remote. */
 	void (*fence)(void *context, uint64_t session);
 	/* Nothing of this local connection is left: stop watching its process. */

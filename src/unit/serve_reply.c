@@ -1,6 +1,7 @@
 /* From a reply effect to the message that goes out. */
 #include "serve_state.h"
 
+#include "fail.h"
 #include "failpoints.h"
 #include "guard.h"
 
@@ -44,6 +45,10 @@ static void send_reply(struct sy_serve *serve, uint64_t route, const struct sy_r
 static void answer_hello(const struct sy_serve *serve, struct sy_reply *reply, bool local)
 {
 	const struct sy_core_params *params = &serve->params;
+	const char *address = "";
+	if (!local && params->remote_write && serve->io.admit != NULL)
+		address = serve->io.admit(serve->io.context, reply->outcome.count);
+	bool remote = params->remote_write && address != NULL;
 	reply->hello = (struct sy_hello_result){
 		.session = reply->outcome.count,
 		.incarnation = params->incarnation,
@@ -58,8 +63,10 @@ static void answer_hello(const struct sy_serve *serve, struct sy_reply *reply, b
 		.max_keys = SY_KEYS_PER_RESOLVE_MAX,
 		.max_entries = SY_ENTRIES_PER_BLOB_MAX,
 		.max_message_bytes = SY_MESSAGE_MAX_BYTES,
-		.transports = local ? SY_TRANSPORT_SHM : params->remote_write ? SY_TRANSPORT_UCX : 0u,
+		.transports = local ? SY_TRANSPORT_SHM : remote ? SY_TRANSPORT_UCX : 0u,
 	};
+	if (remote)
+		sy_format(reply->hello.ucx_address, SY_HELLO_ADDRESS_BYTES, "%s", address);
 }
 
 /* Inline values come from the slab right after the step that found them: at the next one their

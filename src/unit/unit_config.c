@@ -3,6 +3,7 @@
 #include "fail.h"
 #include "listen.h"
 #include "message.h"
+#include "ucx_policy.h"
 #include "units.h"
 
 static const uint64_t second_ns = 1000000000u;
@@ -90,6 +91,14 @@ static sy_status check_times(const struct sy_unit_config *config, sy_error *err)
 	return SY_OK;
 }
 
+sy_policy sy_unit_config_policy(const struct sy_unit_config *config)
+{
+	sy_policy policy = SY_POLICY_SAME_HOST;
+	if (config->policy_name != NULL)
+		(void)sy_policy_from_name("--policy", config->policy_name, &policy, NULL);
+	return policy;
+}
+
 sy_status sy_unit_config_check(const struct sy_unit_config *config, sy_error *err)
 {
 	if (config->slot_count == 0 || config->slot_count > SY_UNITS_MAX ||
@@ -104,6 +113,9 @@ sy_status sy_unit_config_check(const struct sy_unit_config *config, sy_error *er
 		status = check_times(config, err);
 	if (status == SY_OK)
 		status = check_ssd(config, err);
+	sy_policy policy;
+	if (status == SY_OK && config->policy_name != NULL)
+		status = sy_policy_from_name("--policy", config->policy_name, &policy, err);
 	if (status != SY_OK)
 		return status;
 	if (config->eager_max_bytes > SY_UNIT_EAGER_MAX_BYTES)
@@ -146,7 +158,7 @@ struct sy_core_params sy_unit_config_params(const struct sy_unit_config *config,
 		.eager_max_bytes = config->eager_max_bytes,
 		.inline_max_bytes = config->inline_max_bytes,
 		.inline_total_bytes = SY_MESSAGE_INLINE_TOTAL_BYTES,
-		.remote_write = false, /* no transport reaches the slab from other hosts yet */
+		.remote_write = sy_unit_config_policy(config) != SY_POLICY_SAME_HOST,
 		.read_pin_ns = config->read_pin_ns,
 		.heartbeat_ns = config->heartbeat_ns,
 		.session_expire_ns = config->session_expire_ns,

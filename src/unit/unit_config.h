@@ -2,6 +2,8 @@
 #ifndef SY_UNIT_CONFIG_H
 #define SY_UNIT_CONFIG_H
 
+#include <slabyard/client.h>
+
 #include "dir_message.h"
 #include "params.h"
 
@@ -20,6 +22,8 @@ struct sy_unit_config {
 	const char *listen;    /* besides ipc in the run directory; default tcp://127.0.0.1:* */
 	const char *keys;      /* the directory of keys that tcp asks for; NULL: none */
 	bool insecure;         /* listen may leave this host although nothing checks who connects */
+	const char *policy_name; /* of the transport to other hosts, as sy_policy_from_name takes it;
+	                          * NULL: same-host, there is none */
 	bool zmq_only;         /* control messages of same-host clients, too, by ZeroMQ alone */
 	int group;             /* whose members may connect to the local socket; -1: only our user */
 	const char *ssd_dir;   /* of the disk tier; NULL: none */
@@ -40,6 +44,8 @@ void sy_unit_config_init(struct sy_unit_config *config);
 /* SY_E_INVALID and one line that names the option of the command, and what would do. */
 sy_status sy_unit_config_check(const struct sy_unit_config *config, sy_error *err);
 
+/* Of a checked config. */
+sy_policy sy_unit_config_policy(const struct sy_unit_config *config);
 /* The core's parameters for a checked config. */
 struct sy_core_params sy_unit_config_params(const struct sy_unit_config *config,
                                             uint64_t incarnation, uint64_t seed);

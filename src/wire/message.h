@@ -10,7 +10,7 @@
  *                  connection_count, token]
  *              -> [session, incarnation, slab_bytes, unit_id, slot_count, read_pin_ns,
  *                  heartbeat_ns, session_expire_ns, eager_max_bytes, inline_max_bytes,
- *                  max_keys, max_entries, max_message_bytes, transports]
+ *                  max_keys, max_entries, max_message_bytes, transports, ucx_address]
  *   alloc         [blob_id bin16, nbytes, entry_count, until_ns, ssd]
  *              -> [answer, offset, generation] of a region, else [answer]
  *   commit        [blob_id, generation, until_ns] -> [answer]
@@ -115,6 +115,7 @@ struct sy_request {
 };
 
 enum { SY_TRANSPORT_SHM = 1, SY_TRANSPORT_UCX = 2 };
+enum { SY_HELLO_ADDRESS_BYTES = 64 };
 
 struct sy_hello_result {
 	uint64_t session, incarnation, slab_bytes;
@@ -123,6 +124,7 @@ struct sy_hello_result {
 	uint32_t eager_max_bytes, inline_max_bytes;
 	uint32_t max_keys, max_entries, max_message_bytes;
 	uint32_t transports; /* SY_TRANSPORT_* this session may use */
+	char ucx_address[SY_HELLO_ADDRESS_BYTES]; /* where UCX connects to: "10.0.0.1:4791"; or "" */
 };
 
 struct sy_scan_entry {

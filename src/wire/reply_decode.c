@@ -31,6 +31,9 @@ static void read_hello(struct sy_mp_reader *reader, struct sy_reply *reply)
 	hello->max_entries = sy_mp_read_u32(reader);
 	hello->max_message_bytes = sy_mp_read_u32(reader);
 	hello->transports = sy_mp_read_u32(reader);
+	struct sy_span address = sy_mp_read_str(reader, sizeof hello->ucx_address - 1);
+	if (reader->fault == NULL && address.bytes > 0)
+		memcpy(hello->ucx_address, address.data, address.bytes);
 	if (hello->session == 0 || hello->incarnation == 0 || hello->slot_count == 0 ||
 	    hello->read_pin_ns == 0 || hello->heartbeat_ns == 0 || hello->session_expire_ns == 0 ||
 	    hello->max_keys == 0 || hello->max_entries == 0 || hello->max_message_bytes == 0)

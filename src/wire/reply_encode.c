@@ -19,6 +19,7 @@ static void write_hello(struct sy_buf *buf, const struct sy_hello_result *hello)
 	sy_mp_write_uint(buf, hello->max_entries);
 	sy_mp_write_uint(buf, hello->max_message_bytes);
 	sy_mp_write_uint(buf, hello->transports);
+	sy_mp_write_text(buf, hello->ucx_address);
 }
 
 static void write_answer(struct sy_buf *buf, const struct sy_outcome *outcome)

@@ -157,6 +157,7 @@ void cluster_main(int argc, char **argv)
 	config.ssd_dir = getenv("TEST_SSD_DIR");
 	config.ssd_bytes = ssd_bytes != NULL ? strtoull(ssd_bytes, NULL, 10) : 0;
 	config.zmq_only = getenv("SLABYARD_TEST_ZMQ") != NULL;
+	config.policy_name = getenv("SLABYARD_TEST_UNIT_POLICY");
 	ready_fd = (int)strtol(argv[8], NULL, 10);
 	config.ready = say_ready;
 	exit(sy_unit_run(&config));
