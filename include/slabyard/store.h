@@ -33,8 +33,7 @@ typedef struct sy_store_options {
 	const char *keys;           /* as in sy_client_options */
 	const char *name_space;
 	uint64_t timeout_ns, control_timeout_ns;
-	const char *keys;           /* as in sy_client_options, as are the four below */
-	sy_control control;
+	sy_control control;         /* as in sy_client_options, as are the three below */
 	sy_path path;
 	sy_policy policy;
 	uint64_t graveyard_max_bytes;

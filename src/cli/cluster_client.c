@@ -2,6 +2,7 @@
 #include "fail.h"
 #include "key.h"
 #include "takedown.h"
+#include "ucx_policy.h"
 #include "units.h"
 
 #include <inttypes.h>
@@ -145,9 +146,13 @@ int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client)
 		return SY_EXIT_USAGE;
 	if (sy_cluster_is_running(cli) != SY_EXIT_DONE)
 		return SY_EXIT_FAILED;
-	const sy_client_options options = {.run_dir = cli->run_dir, .ssd = true,
-	                                   .timeout_ns = timeout_ns(cli),
-	                                   .interrupted = wait_look};
+	sy_client_options options = {.run_dir = cli->run_dir, .ssd = true,
+	                             .timeout_ns = timeout_ns(cli), .interrupted = wait_look};
+	if ((cli->transport != NULL &&
+	     sy_path_from_name("--transport", cli->transport, &options.path, &err) != SY_OK) ||
+	    (cli->policy != NULL &&
+	     sy_policy_from_name("--policy", cli->policy, &options.policy, &err) != SY_OK))
+		return sy_cli_misused(cli, "%s", err.message);
 	waiting.cli = cli;
 	waiting.began_ns = sy_deadline_after(0);
 	if (sy_client_open(&options, ret_client, &err) != SY_OK)

@@ -31,6 +31,7 @@ int sy_command_get(struct sy_cli *cli, int argc, char **argv)
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
 		SY_CLI_TIMEOUT_OPTION(cli),
+		SY_CLI_PATH_OPTIONS(cli),
 		{.name = "output", .value = "FILE", .kind = SY_OPTION_TEXT, .target = &path,
 		 .letter = 'o', .help = "where the bytes go; default: stdout"},
 	};

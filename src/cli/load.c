@@ -193,6 +193,7 @@ int sy_command_load(struct sy_cli *cli, int argc, char **argv)
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
 		SY_CLI_TIMEOUT_OPTION(cli),
+		SY_CLI_PATH_OPTIONS(cli),
 		{.name = "first-row", .value = "G", .kind = SY_OPTION_COUNT, .target = &load.first_row,
 		 .help = "the row that line 1 becomes; default: 0"},
 	};

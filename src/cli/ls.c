@@ -156,6 +156,7 @@ int sy_command_ls(struct sy_cli *cli, int argc, char **argv)
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
 		SY_CLI_TIMEOUT_OPTION(cli),
+		SY_CLI_PATH_OPTIONS(cli),
 		SY_SELECTION_ROWS_OPTION(&selection),
 		SY_SELECTION_FIELDS_OPTION(&selection),
 		{.name = "json", .kind = SY_OPTION_FLAG, .target = &json, .help = "print JSON"},

@@ -193,6 +193,7 @@ int sy_command_put(struct sy_cli *cli, int argc, char **argv)
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
 		SY_CLI_TIMEOUT_OPTION(cli),
+		SY_CLI_PATH_OPTIONS(cli),
 		{.name = "utf8", .kind = SY_OPTION_FLAG, .target = &put.is_utf8,
 		 .help = "the bytes are text"},
 		{.name = "dtype", .value = "TYPE", .kind = SY_OPTION_TEXT, .target = &put.dtype_name,

@@ -125,6 +125,7 @@ int sy_command_rm(struct sy_cli *cli, int argc, char **argv)
 	const struct sy_option options[] = {
 		SY_CLI_RUN_DIR_OPTION(cli),
 		SY_CLI_TIMEOUT_OPTION(cli),
+		SY_CLI_PATH_OPTIONS(cli),
 		SY_SELECTION_FIELDS_OPTION(&selection),
 	};
 	const struct sy_usage usage = {

@@ -22,8 +22,9 @@ static const char details[] =
 	"(how many incarnations the unit has had), pid, capacity_bytes, bytes (by state: free,\n"
 	"allocated, committing, published, demoting, released, retired, quarantined, loading,\n"
 	"staging, rounding; they sum to capacity_bytes), rows, entries, sessions, pins and further\n"
-	"counts; those of a disk tier begin with ssd_. A unit that did not answer has null for bytes\n"
-	"and a message.\n";
+	"counts; those of a disk tier begin with ssd_, and shm_put_bytes, shm_get_bytes,\n"
+	"ucx_put_bytes and ucx_get_bytes tell what went over which transport. A unit that did\n"
+	"not answer has null for bytes and a message.\n";
 
 struct cluster {
 	const struct sy_cli *cli;
@@ -106,6 +107,24 @@ static void ssd_print(const sy_unit_report *report)
 	putchar('\n');
 }
 
+/* Values by the transport that carried them, where one was not shared memory. */
+static void paths_print(const sy_unit_report *report)
+{
+	static const char *const names[] = {"shm_put_bytes", "shm_get_bytes", "ucx_put_bytes",
+	                                    "ucx_get_bytes"};
+	char bytes[4][16];
+	uint64_t sum[2] = {0, 0};
+	bool allow_tcp = stat_of(report->counts, report->count_count, "allow_tcp") != 0;
+	for (size_t i = 0; i < 4; i++) {
+		uint64_t value = stat_of(report->counts, report->count_count, names[i]);
+		sy_format_bytes(value, bytes[i]);
+		sum[i / 2] += value;
+	}
+	if (sum[1] > 0 || allow_tcp)
+		printf("      over shm put %s, got %s; over ucx put %s, got %s%s\n", bytes[0], bytes[1],
+		       bytes[2], bytes[3], allow_tcp ? "; policy allow-tcp: not for production" : "");
+}
+
 static void report_print(const sy_unit_report *report)
 {
 	char capacity[16], used[16], published[16];
@@ -142,6 +161,7 @@ static void report_print(const sy_unit_report *report)
 		putchar('\n');
 	if (stat_of(report->counts, report->count_count, "ssd_capacity") != 0)
 		ssd_print(report);
+	paths_print(report);
 }
 
 /* An incarnation is of interest once it is not the first. */

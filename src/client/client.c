@@ -9,6 +9,7 @@
 #include "fail.h"
 #include "key.h"
 #include "open_hub.h"
+#include "ucx_policy.h"
 
 static const uint64_t CONTROL_TIMEOUT_NS = 30u * 1000000000ull;
 /* A century, so that no sum of it and an instant wraps around. */
@@ -33,6 +34,29 @@ sy_status sy_open_address(const char *run_dir, const char *directory,
 	return SY_OK;
 }
 
+/* What the options leave open the environment may say, for programs that pass no options on. */
+static sy_status choose_path(struct sy_hub_config *config, sy_error *err)
+{
+	const char *path = getenv("SLABYARD_TRANSPORT"), *policy = getenv("SLABYARD_POLICY");
+	sy_status status = SY_OK;
+
+	if (config->path == SY_PATH_AUTO && path != NULL && path[0] != '\0')
+		status = sy_path_from_name("SLABYARD_TRANSPORT", path, &config->path, err);
+	if (status == SY_OK && config->policy == SY_POLICY_DEFAULT && policy != NULL &&
+	    policy[0] != '\0')
+		status = sy_policy_from_name("SLABYARD_POLICY", policy, &config->policy, err);
+	if (status != SY_OK)
+		return status;
+	if (config->path > SY_PATH_UCX || config->policy > SY_POLICY_ALLOW_TCP)
+		return sy_fail(err, SY_E_INVALID, __func__, "there is no path %u, or no policy %u",
+		               (unsigned)config->path, (unsigned)config->policy);
+	if (config->path == SY_PATH_UCX && config->policy == SY_POLICY_SAME_HOST)
+		return sy_fail(err, SY_E_INVALID, __func__,
+		               "transport ucx and policy same-host, which never starts it, exclude each "
+		               "other");
+	return SY_OK;
+}
+
 sy_status sy_open_hub(const struct sy_open *open, struct sy_hub **ret_hub, sy_error *err)
 {
 	char address[SY_OPEN_ADDRESS_BYTES];
@@ -45,7 +69,9 @@ sy_status sy_open_hub(const struct sy_open *open, struct sy_hub **ret_hub, sy_er
 	if (config.control > SY_CONTROL_LOCAL)
 		return sy_fail(err, SY_E_INVALID, __func__, "there is no control channel %u",
 		               (unsigned)config.control);
-	sy_status status = sy_open_address(open->run_dir, open->directory, address, err);
+	sy_status status = choose_path(&config, err);
+	if (status == SY_OK)
+		status = sy_open_address(open->run_dir, open->directory, address, err);
 	if (status != SY_OK)
 		return status;
 	config.directory = address;
@@ -68,6 +94,9 @@ sy_status sy_client_open(const sy_client_options *options, sy_client **ret_clien
 		        .timeout_ns = options->timeout_ns,
 		        .control_timeout_ns = options->control_timeout_ns,
 		        .control = options->control,
+		        .path = options->path,
+		        .policy = options->policy,
+		        .graveyard_max_bytes = options->graveyard_max_bytes,
 		        .interrupted = options->interrupted,
 		        .interrupted_context = options->interrupted_context},
 	};

@@ -86,10 +86,6 @@ static sy_status view_all(struct sy_hub *hub, const struct sy_items *items,
 
 		if (!sy_lookup_part_pinned(part))
 			continue;
-		if (remote->base == NULL)
-			return sy_fail(err, SY_E_TRANSFER_FAILED, __func__,
-			               "unit %u is on another host: its values can be copied, not viewed",
-			               part->call.unit_id);
 		for (size_t i = part->first, k = 0; i < part->last; i++) {
 			k = sy_lookup_key(part, i, k);
 			struct sy_result_item *item = &result->items[items->items[i].source];
@@ -114,6 +110,17 @@ static sy_status view_all(struct sy_hub *hub, const struct sy_items *items,
 	return SY_OK;
 }
 
+/* Every slab that is pinned for it can be looked into. */
+static bool can_view(const struct sy_lookup *lookup)
+{
+	for (size_t p = 0; p < lookup->part_count; p++) {
+		if (sy_lookup_part_pinned(&lookup->parts[p]) &&
+		    lookup->parts[p].call.remote->base == NULL)
+			return false;
+	}
+	return true;
+}
+
 static sy_status get_items(struct sy_hub *hub, const struct sy_items *items, size_t column_count,
                            int flags, uint64_t deadline_ns, sy_result **ret_result, sy_error *err)
 {
@@ -125,6 +132,7 @@ static sy_status get_items(struct sy_hub *hub, const struct sy_items *items, siz
 
 	if (status != SY_OK)
 		return status;
+	view = view && can_view(&lookup);
 	status = sy_result_new(items, &lookup, column_count, &result, err);
 	if (status == SY_OK)
 		status = view ? view_all(hub, items, &lookup, result, err)

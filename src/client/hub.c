@@ -33,9 +33,13 @@ sy_status sy_hub_enter(struct sy_hub *hub, sy_error *err)
 		return sy_fail(err, SY_E_FATAL, __func__,
 		               "this client was opened before a fork; open one in the child");
 	pthread_mutex_lock(&hub->lock);
-	bool closed = hub->closed;
-	hub->running += !closed;
+	bool closed = hub->closed, poisoned = sy_hub_is_poisoned(hub);
+	hub->running += !closed && !poisoned;
 	pthread_mutex_unlock(&hub->lock);
+	if (poisoned && !closed)
+		return sy_fail(err, SY_E_FATAL, __func__,
+		               "transfers that never ended hold more memory than allowed: this process "
+		               "can move no more data");
 	return closed ? sy_fail(err, SY_E_FATAL, __func__, "the client is closed") : SY_OK;
 }
 
@@ -59,6 +63,7 @@ static void hub_free(struct sy_hub *hub)
 {
 	for (uint32_t i = 0; hub->links != NULL && i < hub->unit_count; i++)
 		sy_link_free(hub->links[i]);
+	sy_ucx_mover_close(hub->mover);
 	sy_control_context_close(hub->context);
 	sy_dir_client_close(hub->directory);
 	if (hub->epoll_fd >= 0)
@@ -123,6 +128,12 @@ static sy_status make_parts(struct sy_hub *hub, sy_error *err)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot make the client's descriptors (errno %d)",
 		               errno);
 	sy_status status = sy_control_context_open(&hub->context, err);
+	if (status == SY_OK && hub->config.keys != NULL) {
+		struct sy_control_keys keys;
+		status = sy_control_keys_client(hub->config.keys, &keys, err);
+		if (status == SY_OK)
+			sy_control_context_set_keys(hub->context, &keys);
+	}
 	if (status == SY_OK && hub->config.control != SY_CONTROL_ZMQ)
 		status = sy_bell_make(&hub->bell, &hub->bell_fd, err);
 	return status;
@@ -155,6 +166,8 @@ sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hu
 	if (status == SY_OK)
 		sy_dir_client_set_interrupt(hub->directory, config->interrupted,
 		                            config->interrupted_context);
+	if (status == SY_OK && config->path == SY_PATH_UCX)
+		status = sy_hub_need_mover(hub, err); /* what it lacks is said at once */
 	if (status == SY_OK)
 		status = learn_units(hub, deadline_ns, err);
 	if (status == SY_OK && pthread_create(&hub->keeper, NULL, sy_hub_keeper, hub) != 0)

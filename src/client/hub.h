@@ -35,6 +35,9 @@ struct sy_hub_config {
 	const char *name_space;
 	uint64_t timeout_ns, control_timeout_ns;
 	sy_control control;
+	sy_path path;
+	sy_policy policy;
+	uint64_t graveyard_max_bytes; /* 0: the default */
 	/* If given, held around every transfer (the documented store's lock). */
 	void (*lock)(void *context);
 	void (*unlock)(void *context);

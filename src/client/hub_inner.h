@@ -9,6 +9,7 @@
 #include "control.h"
 #include "hub.h"
 #include "lane.h"
+#include "ucx_mover.h"
 #include "spin.h"
 
 /* One unit as this hub talks to it. Guarded by hub->lock, except while `connecting`: then the
@@ -22,6 +23,8 @@ struct sy_link {
 	struct sy_lane lane;               /* memory shared with the unit, or none */
 	int door_fd;                       /* written to wake the unit; -1: no lane */
 	struct sy_remote *remote;          /* NULL: no slab within reach */
+	uint64_t incarnation;              /* that the directory led to, at the connect */
+	uint64_t remote_session;           /* that the remote is of; 0: shm, of the connection */
 	int local_fd;                      /* -1: none */
 	bool connect_due, connecting;
 	sy_error failure;                  /* of the last connect that failed */
@@ -59,6 +62,10 @@ struct sy_hub {
 	struct sy_unit_info *units; /* N, as the directory said last */
 	struct sy_link **links;  /* N, made at first use */
 
+	uint64_t asked_ns;          /* when the directory was last asked after remote units */
+	struct sy_ucx_mover *mover; /* NULL: not needed yet, or `mover_fault` says why there is none */
+	sy_error mover_fault;
+
 	int epoll_fd, wake_fd;   /* wake_fd ends a sleep in epoll */
 	struct sy_bell *bell;    /* rung by units that wrote into a lane, and to end a sleep on it */
 	int bell_fd;
@@ -82,15 +89,33 @@ struct sy_link *sy_link_get(struct sy_hub *hub, uint32_t unit_id); /* NULL: out 
 void sy_link_free(struct sy_link *link);
 /* Sends, completes and receives until there is nothing to do at once; wakes whom it concerns. */
 void sy_link_pump(struct sy_link *link, uint64_t now_ns);
-/* Drops the lock while it connects; one thread at a time does, others go on. welcome_ns: the
- * instant by which the unit must have answered; deadline_ns: the end of all of it. */
+/* link_connect.c. Drops the lock while it connects; one thread at a time does, others go on.
+ * welcome_ns: the instant by which the unit must have answered; deadline_ns: the end of all. */
 void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadline_ns);
 /* What its descriptor in the epoll set reported. */
 void sy_link_ready(struct sy_link *link, bool local_socket);
 void sy_link_bye(struct sy_link *link);
+/* The unit is gone: what waits for it ends. */
+void sy_link_drop(struct sy_link *link);
+bool sy_link_is_remote(const struct sy_link *link); /* connected, as to one of another host */
 bool sy_link_connected(const struct sy_link *link);
 /* Whether that incarnation still holds its end of the local socket; asked of the system alone. */
 bool sy_link_stands(const struct sy_link *link, uint64_t incarnation);
+
+/* link.c, for link_connect.c: puts a descriptor into the epoll set; lets go of all that a connect
+ * made. */
+void sy_link_watch(struct sy_link *link, int fd, bool local_socket);
+void sy_link_drop_connection(struct sy_link *link, int linger_ms);
+void sy_link_disconnect(struct sy_link *link, uint64_t now_ns);
+
+/* hub_ucx.c. Lock not held: makes the mover if there is none; SY_E_POLICY, SY_E_SYS. */
+sy_status sy_hub_need_mover(struct sy_hub *hub, sy_error *err);
+/* Lock held, which it drops for a moment: looks after transfers that were given up, and passes on
+ * which of them are finished. */
+void sy_hub_tend_graves(struct sy_hub *hub);
+/* Lock held, dropped while it asks: no socket tells of the end of a unit of another host. */
+void sy_hub_ask_after_remote(struct sy_hub *hub);
+bool sy_hub_is_poisoned(const struct sy_hub *hub);
 
 /* hub_run.c, lock held. */
 void sy_waiter_wake(struct sy_hub *hub, struct sy_waiter *waiter);

@@ -83,6 +83,8 @@ static void look(struct sy_hub *hub)
 	/* Descriptors that only epoll tells of: the end of a unit's local socket. */
 	if (hub->leader == NULL)
 		sy_hub_lead(hub, 0);
+	sy_hub_ask_after_remote(hub);
+	sy_hub_tend_graves(hub);
 	if (hub->config.tick != NULL) {
 		pthread_mutex_unlock(&hub->lock);
 		hub->config.tick(hub->config.tick_context, sy_clock_now_ns());

@@ -230,9 +230,12 @@ static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
 		/* The ranges' offsets are of the blob; the region is known only now. */
 		if (hub->config.lock != NULL)
 			hub->config.lock(hub->config.lock_context);
-		status = remote->transport->write(remote, call->ranges, call->range_count,
-		                                  call->op.outcome.offset, call->op.deadline_ns,
-		                                  &in_flight, &call->error);
+		const struct sy_transfer transfer = {
+			.ranges = call->ranges, .count = call->range_count,
+			.base_offset = call->op.outcome.offset, .deadline_ns = call->op.deadline_ns,
+			.name = call->op.name,
+		};
+		status = remote->transport->write(remote, &transfer, &in_flight, &call->error);
 		if (hub->config.unlock != NULL)
 			hub->config.unlock(hub->config.lock_context);
 	}
@@ -466,6 +469,10 @@ static bool settle(struct sy_hub *hub, struct sy_call *call)
 	}
 	call->found_dead = says == SY_DIRECTORY_DEAD;
 	call->status = sy_verdict(call->op.kind, end, says);
+	/* What no transfer of this process can pass is no matter of this unit. */
+	if (end == SY_OP_END_WRITE &&
+	    (call->error.status == SY_E_FATAL || call->error.status == SY_E_POLICY))
+		call->status = call->error.status;
 	if (call->status != SY_OK && end == SY_OP_END_LATE)
 		sy_hub_unpin(hub, call->unit_id, incarnation, call->op.name);
 	if (call->status != SY_OK)
@@ -525,11 +532,12 @@ sy_status sy_hub_read(struct sy_hub *hub, struct sy_remote *remote, const struct
                       size_t count, uint64_t deadline_ns, sy_error *err)
 {
 	bool in_flight = false;
+	const struct sy_transfer transfer = {.ranges = ranges, .count = count,
+	                                     .deadline_ns = deadline_ns};
 
 	if (hub->config.lock != NULL)
 		hub->config.lock(hub->config.lock_context);
-	sy_status status = remote->transport->read(remote, ranges, count, 0, deadline_ns,
-	                                            &in_flight, err);
+	sy_status status = remote->transport->read(remote, &transfer, &in_flight, err);
 	if (hub->config.unlock != NULL)
 		hub->config.unlock(hub->config.lock_context);
 	if (status != SY_OK && err != NULL)
@@ -552,7 +560,7 @@ void sy_error_copy(sy_error *to, const sy_error *from)
 
 int sy_status_severity(sy_status status)
 {
-	static const sy_status ORDER[] = {SY_E_FATAL,     SY_E_INVALID, SY_E_LOST,
+	static const sy_status ORDER[] = {SY_E_FATAL,     SY_E_POLICY,  SY_E_INVALID, SY_E_LOST,
 	                                  SY_E_UNIT_FULL, SY_E_TIMEOUT, SY_E_TRANSFER_FAILED};
 	const int known = (int)(sizeof ORDER / sizeof ORDER[0]);
 

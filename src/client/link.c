@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ static uint64_t tag(const struct sy_link *link, bool local_socket)
 	return ((uint64_t)link->unit_id + 1) << 1 | (local_socket ? 1 : 0);
 }
 
-static void watch(struct sy_link *link, int fd, bool local_socket)
+void sy_link_watch(struct sy_link *link, int fd, bool local_socket)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = tag(link, local_socket)};
 
@@ -63,7 +64,7 @@ struct sy_link *sy_link_get(struct sy_hub *hub, uint32_t unit_id)
 	return link;
 }
 
-static void drop_connection(struct sy_link *link, int linger_ms)
+void sy_link_drop_connection(struct sy_link *link, int linger_ms)
 {
 	if (link->local_fd >= 0) {
 		unwatch(link, link->local_fd);
@@ -83,6 +84,7 @@ static void drop_connection(struct sy_link *link, int linger_ms)
 	}
 	sy_remote_unref(link->remote);
 	link->remote = NULL;
+	link->remote_session = 0;
 }
 
 bool sy_link_connected(const struct sy_link *link)
@@ -94,7 +96,7 @@ void sy_link_free(struct sy_link *link)
 {
 	if (link == NULL)
 		return;
-	drop_connection(link, 0);
+	sy_link_drop_connection(link, 0);
 	sy_machine_free(link->machine);
 	free(link);
 }
@@ -105,7 +107,7 @@ void sy_link_bye(struct sy_link *link)
 	SY_FAILPOINT(CLIENT_BYE);
 	if (link->local_fd >= 0)
 		sy_local_bye(link->local_fd, sy_machine_last_notice(link->machine));
-	drop_connection(link, BYE_LINGER_MS);
+	sy_link_drop_connection(link, BYE_LINGER_MS);
 }
 
 static void call_ended(struct sy_link *link, struct sy_call *call)
@@ -147,6 +149,21 @@ static bool receive(struct sy_link *link, const void **ret_message, size_t *ret_
 	       sy_control_client_receive(link->control, ret_message, ret_bytes);
 }
 
+/* Over UCX a slab is reached in a session, whose connections the unit fences at its end. */
+static void follow_session(struct sy_link *link)
+{
+	const struct sy_hello_result *hello = sy_machine_hello(link->machine);
+
+	if (link->local_fd >= 0 || sy_machine_state(link->machine) != SY_MACHINE_READY ||
+	    link->remote_session == hello->session)
+		return;
+	sy_remote_unref(link->remote);
+	link->remote = NULL;
+	link->remote_session = hello->session;
+	if ((hello->transports & SY_TRANSPORT_UCX) != 0)
+		link->remote = sy_ucx_attach(link->hub->mover, &link->hub->mover_fault, hello);
+}
+
 static bool drain(struct sy_link *link, uint64_t now_ns)
 {
 	const void *message;
@@ -158,6 +175,7 @@ static bool drain(struct sy_link *link, uint64_t now_ns)
 		sy_machine_receive(link->machine, message, bytes, &link->hub->scratch, now_ns);
 		any = true;
 	}
+	follow_session(link);
 	return any;
 }
 
@@ -208,10 +226,23 @@ static void wake_unit(struct sy_link *link)
 	(void)!write(link->door_fd, &one, sizeof one);
 }
 
-static void disconnect(struct sy_link *link, uint64_t now_ns)
+void sy_link_disconnect(struct sy_link *link, uint64_t now_ns)
 {
-	drop_connection(link, 0);
+	sy_link_drop_connection(link, 0);
 	sy_machine_disconnected(link->machine, now_ns);
+}
+
+bool sy_link_is_remote(const struct sy_link *link)
+{
+	return link->control != NULL && link->local_fd < 0;
+}
+
+void sy_link_drop(struct sy_link *link)
+{
+	uint64_t now_ns = sy_clock_now_ns();
+
+	sy_link_disconnect(link, now_ns);
+	sy_link_pump(link, now_ns);
 }
 
 void sy_link_pump(struct sy_link *link, uint64_t now_ns)
@@ -224,7 +255,7 @@ void sy_link_pump(struct sy_link *link, uint64_t now_ns)
 	} while (drain(link, now_ns));
 	wake_unit(link); /* it may wait for the room that was made */
 	if (link->lane.broken) {
-		disconnect(link, now_ns);
+		sy_link_disconnect(link, now_ns);
 		run_effects(link, now_ns);
 	}
 	sy_hub_keep_by(link->hub, sy_machine_deadline(link->machine));
@@ -252,171 +283,7 @@ void sy_link_ready(struct sy_link *link, bool local_socket)
 		/* What it answered before its end still counts, with the slab it is about. */
 		sy_link_pump(link, now_ns);
 		if (has_ended(link)) /* and was not dropped by that */
-			disconnect(link, now_ns);
+			sy_link_disconnect(link, now_ns);
 	}
 	sy_link_pump(link, now_ns);
-}
-
-/* The slot's unit is dead by the directory: what waits for it waits in vain. */
-static void fail_waiting(struct sy_link *link, uint64_t incarnation, uint64_t now_ns)
-{
-	struct sy_call *next;
-
-	for (struct sy_call *call = link->calls; call != NULL; call = next) {
-		next = call->next_on_link;
-		if (call->op.stage == SY_OP_STAGE_WRITING)
-			continue;
-		call->found_dead = true;
-		call->dead_incarnation = incarnation;
-		sy_machine_cancel(link->machine, &call->op, now_ns);
-	}
-}
-
-/* What one connect makes, outside the lock. */
-struct connection {
-	struct sy_local_welcome welcome;
-	int local_fd, door_fd;
-	struct sy_remote *remote;
-	struct sy_control_client *control;
-	struct sy_lane lane;
-};
-
-static void unmake(struct connection *made)
-{
-	sy_lane_done(&made->lane);
-	sy_local_close(made->door_fd);
-	sy_local_close(made->local_fd);
-	sy_remote_unref(made->remote);
-	*made = (struct connection){.local_fd = -1, .door_fd = -1};
-}
-
-/* What a lane takes of this process: memory, which also RLIMIT_FSIZE bounds, and descriptors. */
-static sy_status make_lane(struct sy_hub *hub, struct connection *made,
-                           struct sy_local_lane *ret_handed, sy_error *err)
-{
-	sy_status status = sy_lane_make(&hub->budget, &made->lane, &ret_handed->lane_fd, err);
-
-	if (status != SY_OK)
-		return status;
-	ret_handed->door_fd = made->door_fd = sy_local_door();
-	if (made->door_fd >= 0)
-		return SY_OK;
-	status = sy_fail(err, SY_E_SYS, __func__, "cannot make a descriptor (errno %d)", errno);
-	close(ret_handed->lane_fd);
-	sy_lane_done(&made->lane);
-	return status;
-}
-
-/* A client that was not told which way to take goes over ZeroMQ where it can have no lane. */
-static sy_status open_channel(struct sy_hub *hub, const struct sy_unit_info *info,
-                              struct connection *made, sy_error *err)
-{
-	struct sy_local_lane handed = {.lane_fd = -1, .bell_fd = hub->bell_fd};
-	bool by_lane = hub->config.control != SY_CONTROL_ZMQ && made->welcome.lanes != 0;
-
-	if (!by_lane && hub->config.control == SY_CONTROL_LOCAL)
-		return sy_fail(err, SY_E_INVALID, __func__,
-		               "unit %u takes messages over ZeroMQ alone, and the client was told to use "
-		               "nothing but shared memory", info->unit_id);
-	if (by_lane) {
-		sy_status status = make_lane(hub, made, &handed, err);
-
-		if (status != SY_OK && hub->config.control == SY_CONTROL_LOCAL)
-			return status;
-		by_lane = status == SY_OK;
-	}
-	if (!by_lane)
-		return sy_control_client_open(hub->context, info->ipc_address, &made->control, err);
-	/* Everything that the unit needs to read our messages and to wake us goes over in one. */
-	bool joined = sy_local_join(made->local_fd, &handed);
-
-	close(handed.lane_fd);
-	return joined ? SY_OK
-	              : sy_fail(err, SY_E_SYS, __func__, "the unit closed the connection");
-}
-
-static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint64_t welcome_ns,
-                      uint64_t deadline_ns, struct connection *made, sy_error *err)
-{
-	int slab_fd = -1;
-	sy_status status = sy_local_connect(info->local_path, welcome_ns, &made->welcome,
-	                                    &made->local_fd, &slab_fd, err);
-
-	if (status != SY_OK)
-		return status;
-	SY_FAILPOINT(CLIENT_WELCOMED);
-	if (made->welcome.unit_id != info->unit_id) {
-		close(slab_fd);
-		unmake(made);
-		return sy_fail(err, SY_E_PROTOCOL, __func__, "the socket of unit %u belongs to unit %u",
-		               info->unit_id, made->welcome.unit_id);
-	}
-	status = sy_shm_attach(slab_fd, made->welcome.slab_bytes, made->welcome.incarnation,
-	                       deadline_ns, &made->remote, err);
-	SY_FAILPOINT(CLIENT_ATTACHED);
-	if (status == SY_OK)
-		status = open_channel(hub, info, made, err);
-	if (status != SY_OK)
-		unmake(made);
-	return status;
-}
-
-static void put_in_place(struct sy_link *link, const struct connection *made)
-{
-	drop_connection(link, 0);
-	link->local_fd = made->local_fd;
-	link->remote = made->remote;
-	link->control = made->control;
-	link->lane = made->lane;
-	link->door_fd = made->door_fd;
-	watch(link, link->local_fd, true);
-	if (link->control != NULL)
-		watch(link, sy_control_client_fd(link->control), false);
-	else if (link->hub->lane_count++ == 0)
-		sy_hub_wake_keeper(link->hub); /* it takes over the epoll set */
-	sy_machine_connected(link->machine, made->welcome.token, made->welcome.incarnation,
-	                     sy_clock_now_ns());
-	SY_FAILPOINT(CLIENT_CONNECTED);
-}
-
-void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadline_ns)
-{
-	struct sy_hub *hub = link->hub;
-	struct sy_unit_info info = hub->units[link->unit_id];
-	struct connection made = {.local_fd = -1, .door_fd = -1};
-	bool listed = info.state != SY_UNIT_NONE && info.state != SY_UNIT_DEAD;
-	sy_error err = {0};
-	sy_status status = SY_E_SYS;
-
-	link->connect_due = false;
-	link->connecting = true;
-	pthread_mutex_unlock(&hub->lock);
-	SY_FAILPOINT(CLIENT_EFFECT_CONNECT);
-	if (listed)
-		status = make(hub, &info, welcome_ns, deadline_ns, &made, &err);
-	if (status != SY_OK) {
-		/* The list may be old: the unit may be dead, or another one may be in its place. */
-		sy_hub_refresh(hub, deadline_ns, NULL);
-		pthread_mutex_lock(&hub->lock);
-		struct sy_unit_info now = hub->units[link->unit_id];
-		pthread_mutex_unlock(&hub->lock);
-		bool other = now.incarnation != info.incarnation || !listed;
-
-		info = now;
-		if (other && now.state != SY_UNIT_NONE && now.state != SY_UNIT_DEAD)
-			status = make(hub, &info, welcome_ns, deadline_ns, &made, &err);
-	}
-	pthread_mutex_lock(&hub->lock);
-	link->connecting = false;
-	if (status == SY_OK) {
-		put_in_place(link, &made);
-	} else {
-		link->failure = err;
-		disconnect(link, sy_clock_now_ns());
-		if (info.state == SY_UNIT_DEAD)
-			fail_waiting(link, info.incarnation, sy_clock_now_ns());
-	}
-	sy_link_pump(link, sy_clock_now_ns());
-	for (struct sy_waiter *w = hub->waiters; w != NULL; w = w->next)
-		sy_waiter_wake(hub, w);
 }

@@ -22,25 +22,6 @@ enum {
 	POPULATE_BYTES = 64 << 20, /* populated between two looks at the clock */
 };
 
-struct sy_remote *sy_remote_ref(struct sy_remote *remote)
-{
-	__atomic_add_fetch(&remote->refs, 1, __ATOMIC_RELAXED);
-	return remote;
-}
-
-void sy_remote_unref(struct sy_remote *remote)
-{
-	if (remote != NULL && __atomic_sub_fetch(&remote->refs, 1, __ATOMIC_ACQ_REL) == 0)
-		remote->transport->detach(remote);
-}
-
-/* The unit told us these offsets; a unit that tells nonsense must not make us write elsewhere. */
-static bool inside(const struct sy_remote *remote, const struct sy_range *range, uint64_t base)
-{
-	return base <= remote->slab_bytes && range->offset <= remote->slab_bytes - base &&
-	       range->nbytes <= remote->slab_bytes - base - range->offset;
-}
-
 /* A transfer under way, by one thread or several. */
 struct copying {
 	struct sy_remote *remote;
@@ -110,20 +91,24 @@ static void copy_pieces(void *context)
 	sy_copy_fence();
 }
 
-static sy_status move(struct sy_remote *remote, const struct sy_range *ranges, size_t count,
-                      uint64_t base_offset, bool write, uint64_t deadline_ns, sy_error *err)
+static sy_status move(struct sy_remote *remote, const struct sy_transfer *transfer, bool write,
+                      bool *ret_in_flight, sy_error *err)
 {
 	struct copying copying = {
-		.remote = remote, .ranges = ranges, .count = count, .base_offset = base_offset,
-		.deadline_ns = deadline_ns, .write = write, .lock = PTHREAD_MUTEX_INITIALIZER,
+		.remote = remote, .ranges = transfer->ranges, .count = transfer->count,
+		.base_offset = transfer->base_offset, .deadline_ns = transfer->deadline_ns,
+		.write = write, .lock = PTHREAD_MUTEX_INITIALIZER,
 	};
 	uint64_t total = 0;
+	size_t outside = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		if (!inside(remote, &ranges[i], base_offset))
-			return sy_fail(err, SY_E_TRANSFER, __func__, "range %zu lies outside the slab", i);
-		total += sy_min_u64(ranges[i].nbytes, SHARED_BYTES);
-	}
+	/* Copies are over when this returns, so nothing is ever in flight; the fence at the end of
+	 * each thread's part makes its non-temporal stores visible before anyone is told. */
+	*ret_in_flight = false;
+	if (!sy_transfer_lies_in(remote, transfer, &outside))
+		return sy_fail(err, SY_E_TRANSFER, __func__, "range %zu lies outside the slab", outside);
+	for (size_t i = 0; i < transfer->count; i++)
+		total += sy_min_u64(transfer->ranges[i].nbytes, SHARED_BYTES);
 	if (total >= SHARED_BYTES)
 		sy_copy_pool_run(remote->pool, copy_pieces, &copying);
 	else
@@ -133,26 +118,16 @@ static sy_status move(struct sy_remote *remote, const struct sy_range *ranges, s
 	return SY_OK;
 }
 
-/* Copies are over when move returns, so nothing is ever in flight; the fence at the end of each
- * thread's part makes its non-temporal stores visible before anyone is told. */
-static sy_status shm_write(struct sy_remote *remote, const struct sy_range *ranges, size_t count,
-                           uint64_t base_offset, uint64_t deadline_ns, bool *ret_in_flight,
-                           sy_error *err)
+static sy_status shm_write(struct sy_remote *remote, const struct sy_transfer *transfer,
+                           bool *ret_in_flight, sy_error *err)
 {
-	sy_status status = move(remote, ranges, count, base_offset, true, deadline_ns, err);
-
-	*ret_in_flight = false;
-	return status;
+	return move(remote, transfer, true, ret_in_flight, err);
 }
 
-static sy_status shm_read(struct sy_remote *remote, const struct sy_range *ranges, size_t count,
-                          uint64_t base_offset, uint64_t deadline_ns, bool *ret_in_flight,
-                          sy_error *err)
+static sy_status shm_read(struct sy_remote *remote, const struct sy_transfer *transfer,
+                          bool *ret_in_flight, sy_error *err)
 {
-	sy_status status = move(remote, ranges, count, base_offset, false, deadline_ns, err);
-
-	*ret_in_flight = false;
-	return status;
+	return move(remote, transfer, false, ret_in_flight, err);
 }
 
 /* In a fork child the mapping is not there; something of the child's own may be in its place. */

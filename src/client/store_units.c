@@ -57,6 +57,7 @@ static sy_status transfer(sy_store *store, uint32_t unit_id, bool write, const s
 {
 	uint64_t end_ns = sy_store_deadline(store, deadline_ns);
 	struct sy_range *ranges = calloc(count + 1, sizeof *ranges);
+	const struct sy_transfer moved = {.ranges = ranges, .count = count, .deadline_ns = end_ns};
 	bool in_flight = false;
 	sy_status status;
 
@@ -76,8 +77,8 @@ static sy_status transfer(sy_store *store, uint32_t unit_id, bool write, const s
 			ranges[i].to = (void *)(uintptr_t)local[i].addr;
 	}
 	status = write
-		? remote->transport->write(remote, ranges, count, 0, end_ns, &in_flight, err)
-		: remote->transport->read(remote, ranges, count, 0, end_ns, &in_flight, err);
+		? remote->transport->write(remote, &moved, &in_flight, err)
+		: remote->transport->read(remote, &moved, &in_flight, err);
 	if (status != SY_OK && err != NULL)
 		err->in_flight = in_flight;
 	sy_remote_unref(remote);

@@ -1,39 +1,38 @@
 /* One-sided transfers between this process and a unit's slab: what a transport must do.
  *
- * `shm` (shm.c) maps the slab and copies; `ucx` will put and get over RDMA. The hub attaches a
- * slab once an incarnation; transfers run in the caller's thread, many at once. */
+ * `shm` (shm.c) maps the slab and copies; `ucx` (ucx.c) puts and gets over RDMA. The hub attaches
+ * a slab once a connection (shm) or a session (ucx); transfers run in the caller's thread, many at
+ * once. */
 #ifndef SY_TRANSPORT_H
 #define SY_TRANSPORT_H
 
 #include <slabyard/status.h>
 
 #include "bytes.h"
-
-/* One range of a transfer. Its offset counts from the base given to write or read. */
-struct sy_range {
-	uint64_t offset;
-	uint64_t nbytes;
-	union {
-		const void *from; /* WRITE */
-		void *to;         /* READ */
-	};
-};
+#include "proto.h"
+#include "range.h"
 
 struct sy_remote;
+
+struct sy_transfer {
+	const struct sy_range *ranges;
+	size_t count;
+	uint64_t base_offset;      /* that the ranges' offsets count from */
+	uint64_t deadline_ns;      /* CLOCK_BOOTTIME */
+	struct sy_request_id name; /* of a WRITE's reservation */
+};
 
 struct sy_transport {
 	const char *name;
 	uint32_t bit; /* SY_TRANSPORT_* */
 
 	/* Copies every range. On failure *ret_in_flight says whether bytes may land later; if not,
-	 * the transfer is proved finished. Checked against the deadline (CLOCK_BOOTTIME) between
-	 * chunks. SY_E_TRANSFER. When write returns SY_OK, the bytes are there for everyone. */
-	sy_status (*write)(struct sy_remote *remote, const struct sy_range *ranges, size_t count,
-	                   uint64_t base_offset, uint64_t deadline_ns, bool *ret_in_flight,
-	                   sy_error *err);
-	sy_status (*read)(struct sy_remote *remote, const struct sy_range *ranges, size_t count,
-	                  uint64_t base_offset, uint64_t deadline_ns, bool *ret_in_flight,
-	                  sy_error *err);
+	 * the transfer is proved finished. SY_E_TRANSFER, also at the deadline; SY_E_FATAL,
+	 * SY_E_POLICY. When write returns SY_OK, the bytes are there for everyone. */
+	sy_status (*write)(struct sy_remote *remote, const struct sy_transfer *transfer,
+	                   bool *ret_in_flight, sy_error *err);
+	sy_status (*read)(struct sy_remote *remote, const struct sy_transfer *transfer,
+	                  bool *ret_in_flight, sy_error *err);
 	/* Lets go of the slab. Called when the last user of the remote is gone. */
 	void (*detach)(struct sy_remote *remote);
 };
@@ -52,11 +51,23 @@ struct sy_remote {
 
 struct sy_remote *sy_remote_ref(struct sy_remote *remote);
 void sy_remote_unref(struct sy_remote *remote); /* NULL is a no-op */
+/* The unit told us these offsets; a unit that tells nonsense must not make us write elsewhere.
+ * False: the range of this number lies outside. */
+bool sy_transfer_lies_in(const struct sy_remote *remote, const struct sy_transfer *transfer,
+                         size_t *ret_outside);
 
 /* Takes over the descriptor of a slab (closed in any case), maps and populates it up to
  * the deadline; pages not populated by then are faulted in by their first use.
  * The mapping is not inherited over fork. SY_E_SYS. */
 sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnation,
                         uint64_t deadline_ns, struct sy_remote **ret_remote, sy_error *err);
+
+struct sy_ucx_mover;
+struct sy_hello_result;
+
+/* The slab of a session's unit over UCX. mover NULL: every transfer fails with `fault`. NULL: out
+ * of memory. */
+struct sy_remote *sy_ucx_attach(struct sy_ucx_mover *mover, const sy_error *fault,
+                                const struct sy_hello_result *hello);
 
 #endif
