@@ -21,6 +21,7 @@
 	X(CLIENT_WRITING, "client_writing", "a part of it is written") \
 	X(CLIENT_WRITTEN, "client_written", "all is written, nobody was told") \
 	X(CLIENT_READING, "client_reading", "in the middle of a copy out of the slab") \
+	X(CLIENT_RINGING, "client_ringing", "messages lie in the ring, the unit's door was not rung") \
 	X(CLIENT_EFFECT_DONE, "client_effect_done", "an operation has ended, its caller sleeps") \
 	X(CLIENT_BYE, "client_bye", "all is given back, bye not yet said") \
 	X(UNIT_EFFECT_STORE, "unit_effect_store", "before an inline blob goes into its region") \
@@ -32,6 +33,7 @@
 	X(UNIT_EFFECT_DISK_WRITE, "unit_effect_disk_write", "before a blob's record is written") \
 	X(UNIT_EFFECT_DISK_READ, "unit_effect_disk_read", "before one is read back") \
 	X(UNIT_DISK_DONE, "unit_disk_done", "a disk operation is over, its blob not moved") \
+	X(UNIT_RINGING, "unit_ringing", "replies lie in the ring, the client's bell was not rung") \
 	X(UNIT_ACCEPTED, "unit_accepted", "a client has connected and was told nothing") \
 	X(UNIT_WELCOMED, "unit_welcomed", "it was told all") \
 	X(UNIT_BYE, "unit_bye", "bye was read") \
@@ -82,6 +84,9 @@ enum sy_failpoint_action {
 	SY_FAILPOINT_WAIT,     /* this thread sleeps until `go`, 20 s at most */
 };
 
+/* In the place of a pid: whoever comes to the point now does nothing. */
+#define SY_FAILPOINT_NOBODY UINT32_MAX
+
 /* The control file. All but the first four are changed and read atomically. */
 struct sy_failpoint_control {
 	uint32_t point, nth; /* 1: the first hit after it was armed */
@@ -89,7 +94,7 @@ struct sy_failpoint_control {
 	uint64_t delay_ns;
 	uint32_t armed;      /* last set, first cleared */
 	uint32_t hits;       /* of the armed point, by all processes of this file */
-	uint32_t pid;        /* who was the nth and did it; 0: nobody yet */
+	uint32_t pid;        /* who was the nth and did it; 0: nobody yet; SY_FAILPOINT_NOBODY */
 	uint32_t go;
 };
 

@@ -221,6 +221,7 @@ static void wake_unit(struct sy_link *link)
 	if (!link->lane.due)
 		return;
 	link->lane.due = false;
+	SY_FAILPOINT(CLIENT_RINGING);
 	if (sy_ring_is_attended(&link->lane.out))
 		return;
 	(void)!write(link->door_fd, &one, sizeof one);

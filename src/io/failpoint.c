@@ -121,6 +121,7 @@ uint64_t sy_failpoint_held_ns(void)
 void sy_failpoint_hit(uint32_t point)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint32_t nobody = 0;
 
 	pthread_once(&once, map_control);
 	if (control == NULL || !__atomic_load_n(&control->armed, __ATOMIC_ACQUIRE) ||
@@ -128,6 +129,8 @@ void sy_failpoint_hit(uint32_t point)
 		return;
 	if (__atomic_add_fetch(&control->hits, 1, __ATOMIC_ACQ_REL) != control->nth)
 		return;
-	__atomic_store_n(&control->pid, (uint32_t)getpid(), __ATOMIC_RELEASE);
-	act();
+	/* Whoever disarms it meanwhile must know whether this one acts. */
+	if (__atomic_compare_exchange_n(&control->pid, &nobody, (uint32_t)getpid(), false,
+	                                __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		act();
 }

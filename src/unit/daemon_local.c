@@ -94,6 +94,7 @@ static void ring_if_due(const struct sy_daemon *daemon, struct sy_peer *peer)
 	if (!peer->lane.due)
 		return;
 	peer->lane.due = false;
+	SY_FAILPOINT(UNIT_RINGING);
 	sy_bell_ring_for(peer->bell, daemon->config->unit_id);
 }
 

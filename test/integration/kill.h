@@ -10,6 +10,7 @@
 enum {
 	KILL_UNITS = 2,
 	KILL_SLAB_BYTES = 4 << 20,
+	KILL_TIER_SLAB_BYTES = 192 << 10, /* with a disk tier: less than the victim's rows want */
 	KILL_ROWS = 12,         /* the victim's; row numbers below are others' */
 	KILL_FIRST_ROW = 100,
 	KILL_HAND_ROW = 61,     /* and the second next: blobs by hand, on unit 1 */
@@ -34,6 +35,7 @@ struct kill_log {
 	struct kill_row rows[KILL_ROWS];
 	char doing[32];
 	char fault[SY_ERROR_MESSAGE_BYTES + 128];
+	char late[64]; /* the first call that came back late */
 	uint64_t calls, errors;
 	int64_t worst_late_ns; /* past a call's deadline, less what is excused */
 };
@@ -46,6 +48,7 @@ struct kill_orders {
 	bool may_lose;   /* a unit is killed */
 	bool abandon;    /* ends without a word, holding pins */
 	bool parks;      /* requests that must wait for room */
+	bool tier;       /* units have a disk tier, and less memory than the rows want */
 	pid_t units[KILL_UNITS];
 };
 

@@ -24,6 +24,7 @@ static struct usual {
 	size_t fds, threads;
 } usual[KILL_UNITS];
 static size_t usual_files;
+static const char *ssd_dir; /* NULL: no disk tier */
 
 static const uint64_t residents[RESIDENTS] = {0, 1, 2, 3};
 static const struct kill_row resident_row = {.maybe = {7}, .count = 1};
@@ -139,6 +140,25 @@ static size_t run_files(void)
 	return count;
 }
 
+/* Of a disk tier: a segment's descriptor stays open from its first use on. */
+static size_t open_segments(pid_t pid)
+{
+	char path[64], target[512];
+	size_t count = 0;
+
+	snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+	DIR *dir = opendir(path);
+	for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+		ssize_t length = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
+
+		target[length > 0 ? length : 0] = 0;
+		count += strstr(target, ".seg") != NULL;
+	}
+	if (dir != NULL)
+		closedir(dir);
+	return count;
+}
+
 /* The file of the slab that this process maps; NULL: none. */
 static const char *slab_of(pid_t pid, char *ret_path, size_t path_bytes)
 {
@@ -180,16 +200,18 @@ static struct usual usual_of(const sy_unit_report *report)
 		.blobs = number(report->counts, report->count_count, "blobs"),
 		.sessions = number(report->counts, report->count_count, "sessions"),
 		.free_bytes = number(report->bytes, report->byte_count, "free"),
-		.fds = entries_of("/proc/%d/fd", pid),
+		.fds = entries_of("/proc/%d/fd", pid) - open_segments(pid),
 		.threads = entries_of("/proc/%d/task", pid),
 	};
 }
 
 static const char *differs(const sy_unit_report *report)
 {
-	static const char *const none[] = {"pins", "reservations", "parked"};
-	static const char *const no_bytes[] = {"allocated", "committing", "released", "retired",
-	                                       "quarantined", "loading"};
+	static const char *const none[] = {"pins", "reservations", "parked", "ssd_queued",
+	                                   "ssd_running", "ssd_on_disk", "ssd_writing",
+	                                   "ssd_leaving"};
+	static const char *const no_bytes[] = {"allocated", "committing", "demoting", "released",
+	                                       "retired", "quarantined", "loading"};
 	struct usual *was = &usual[report->unit_id];
 	uint64_t sum = 0;
 
@@ -247,6 +269,28 @@ static const char *settle(void)
 	return why;
 }
 
+/* Of a disk tier: what a unit that died left there its successor removes. One segment each. */
+static const char *check_segments(void)
+{
+	DIR *dir = opendir(ssd_dir);
+	uint32_t counts[KILL_UNITS] = {0};
+
+	for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+		unsigned unit = KILL_UNITS;
+
+		if (strstr(entry->d_name, ".seg") != NULL &&
+		    sscanf(entry->d_name, "slabyard-%u-", &unit) == 1 && unit < KILL_UNITS)
+			counts[unit]++;
+	}
+	if (dir != NULL)
+		closedir(dir);
+	for (uint32_t u = 0; u < KILL_UNITS; u++) {
+		if (counts[u] > 1)
+			return say("unit %u has %u segments on disk", u, counts[u]);
+	}
+	return NULL;
+}
+
 /* A unit that died left its slab to its successor. */
 static char slabs[KILL_UNITS][128];
 
@@ -276,7 +320,8 @@ static const char *put_residents(void)
 	return NULL;
 }
 
-/* What the victim put under numbers of its own, too: by hand, and in want of room. */
+/* What the victim put under numbers of its own, too: by hand, and in want of room. With a disk
+ * tier also this client's rows: they may be there, and what is usual is told of memory alone. */
 static const char *clear_all(const uint64_t *rows)
 {
 	static uint64_t many[KILL_MANY];
@@ -290,7 +335,9 @@ static const char *clear_all(const uint64_t *rows)
 	if (sy_client_clear(client, rows, KILL_ROWS, NULL, 0, 0, NULL, &err) != SY_OK ||
 	    sy_client_clear(client, hand, 2, &by_hand, 1, 0, NULL, &err) != SY_OK ||
 	    sy_client_clear(client, wide, 2, &room, 1, 0, NULL, &err) != SY_OK ||
-	    sy_client_clear(client, many, KILL_MANY, NULL, 0, 0, NULL, &err) != SY_OK)
+	    sy_client_clear(client, many, KILL_MANY, NULL, 0, 0, NULL, &err) != SY_OK ||
+	    (ssd_dir != NULL &&
+	     sy_client_clear(client, residents, RESIDENTS, NULL, 0, 0, NULL, &err) != SY_OK))
 		return say("clear: %s", err.message);
 	return NULL;
 }
@@ -308,26 +355,35 @@ const char *kill_check_after(const struct kill_log *log, const bool *died)
 		why = judge(residents[i], &resident_row, died[residents[i] % KILL_UNITS]);
 	if (why == NULL)
 		why = check_slabs(died);
+	if (why == NULL && ssd_dir != NULL)
+		why = check_segments();
 	snprintf(first_wrong, sizeof first_wrong, "%s", why != NULL ? why : "");
 	/* The next fault begins with all in order, whatever this one left. */
 	const char *also = clear_all(rows);
-	if (also == NULL && (why != NULL || died[0] || died[1]))
+	if (also == NULL && ssd_dir == NULL && (why != NULL || died[0] || died[1]))
 		also = put_residents();
 	if (also == NULL)
 		also = settle();
+	if (ssd_dir != NULL) {
+		const char *put_anew = put_residents();
+
+		also = also != NULL ? also : put_anew;
+	}
 	return why != NULL ? first_wrong : also;
 }
 
-void kill_check_start(struct cluster *given)
+void kill_check_start(struct cluster *given, const char *given_ssd_dir)
 {
 	sy_client_options options = {.run_dir = given->run_dir, .timeout_ns = 30 * SECOND_NS,
-	                             .control_timeout_ns = SECOND_NS / 10};
+	                             .ssd = true, .control_timeout_ns = SECOND_NS / 10};
 	sy_unit_report reports[KILL_UNITS];
 	sy_error err = {0};
 
 	cluster = given;
+	ssd_dir = given_ssd_dir;
 	if (sy_client_open(&options, &client, &err) != SY_OK ||
-	    put_rows(residents, RESIDENTS, resident_row.maybe[0], 0, &err) != SY_OK ||
+	    (ssd_dir == NULL &&
+	     put_rows(residents, RESIDENTS, resident_row.maybe[0], 0, &err) != SY_OK) ||
 	    sy_client_reports(client, 0, reports, &err) != SY_OK) {
 		fprintf(stderr, "kill_check: %s\n", err.message);
 		exit(1);
@@ -337,6 +393,10 @@ void kill_check_start(struct cluster *given)
 		slab_of(cluster->units[u], slabs[u], sizeof slabs[u]);
 	}
 	usual_files = run_files();
+	if (ssd_dir != NULL && put_residents() != NULL) {
+		fprintf(stderr, "kill_check: %s\n", wrong);
+		exit(1);
+	}
 }
 
 void kill_check_stop(void)

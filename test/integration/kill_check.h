@@ -6,8 +6,9 @@
 #include "cluster.h"
 #include "kill.h"
 
-/* Takes the cluster as it is now, with rows of its own on each unit, for how it must stay. */
-void kill_check_start(struct cluster *cluster);
+/* Takes the cluster as it is now, with rows of its own on each unit, for how it must stay.
+ * ssd_dir: of the units' disk tier; NULL: they have none. */
+void kill_check_start(struct cluster *cluster, const char *ssd_dir);
 void kill_check_stop(void);
 /* While unit `ill` (KILL_UNITS: none) is stopped or gone: the others serve, and the ill one's
  * rows are said to be lost only if it is dead by the directory. */

@@ -15,7 +15,8 @@
 #include "failpoints.h"
 #include "store_blob.h"
 
-enum { GRACE_NS = 100000000, OPEN_TRIES = 20, PARK_TRIES = 40 };
+enum { GRACE_NS = 100000000, OPEN_TRIES = 20, PARK_TRIES = 40,
+       TIER_TRIES = 20 };
 
 static const struct kill_orders *orders;
 static struct kill_log *journal;
@@ -116,10 +117,9 @@ static void end(const struct watch *watch, sy_status status, const sy_error *err
 	journal->errors += status != SY_OK;
 	if (late_ns > journal->worst_late_ns)
 		journal->worst_late_ns = late_ns;
-	if (late_ns > GRACE_NS) {
-		snprintf(why, sizeof why, "%lld ms past its deadline", (long long)(late_ns / 1000000));
-		fault(watch->what, why);
-	}
+	if (late_ns > GRACE_NS && journal->late[0] == 0)
+		snprintf(journal->late, sizeof journal->late, "%s: %lld ms past its deadline",
+		         watch->what, (long long)(late_ns / 1000000));
 	if (!expected) {
 		snprintf(why, sizeof why, "%s: %s", sy_status_name(status), err->message);
 		fault(watch->what, why);
@@ -406,6 +406,32 @@ static void want_room(void)
 	(void)sy_client_clear(client, park_rows, KILL_MANY, NULL, 0, 0, NULL, &err);
 }
 
+/* Rows that stand on the units all the time; if they are right is not this client's to say. */
+static void read_others(void)
+{
+	const uint64_t rows[] = {0, 1, 2, 3};
+	sy_key keys[8];
+	sy_result *result = NULL;
+	sy_error err = {0};
+
+	keys_of(rows, 4, keys);
+	struct watch watch = begin("get of others' rows");
+	end(&watch, sy_client_get(client, keys, 8, SY_GET_COPY, 0, &result, &err), &err);
+	sy_result_free(result);
+}
+
+/* More than memory holds: what is read lies on disk, and other blobs go there for it. */
+static void use_the_tier(const uint64_t *rows)
+{
+	for (size_t i = 0; i < KILL_ROWS; i += 4)
+		put("put", rows + i, 4, KILL_LARGE);
+	for (int i = 0; i < TIER_TRIES && sy_failpoint_waits(); i++) {
+		for (size_t k = 0; k < KILL_ROWS; k += 4)
+			sy_result_free(get(rows + k, 4, SY_GET_COPY));
+		read_others();
+	}
+}
+
 /* --- From open to close. --- */
 
 static size_t entries_of(const char *path)
@@ -437,8 +463,8 @@ static bool open_both(void)
 {
 	const uint64_t control_ns = 100000000;
 	sy_client_options options = {.run_dir = orders->run_dir, .timeout_ns = orders->timeout_ns,
-	                             .control_timeout_ns = control_ns};
-	sy_store_options store_options = {.run_dir = orders->run_dir,
+	                             .ssd = true, .control_timeout_ns = control_ns};
+	sy_store_options store_options = {.run_dir = orders->run_dir, .ssd = true,
 	                                  .timeout_ns = orders->timeout_ns,
 	                                  .control_timeout_ns = control_ns};
 	sy_error err = {0};
@@ -473,6 +499,8 @@ static void use_the_client(void)
 	use_the_store();
 	if (orders->parks)
 		want_room();
+	if (orders->tier)
+		use_the_tier(rows);
 	sy_result *view = get(rows, KILL_ROWS, SY_GET_VIEW);
 	if (!orders->abandon)
 		sy_result_free(view);

@@ -1,0 +1,394 @@
+/* One fault of the kill loop, from the order to the state it left. */
+#include "kill_attempt.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "cluster.h"
+#include "kill_check.h"
+
+enum { LIMIT_MS = 60000 };
+
+static const uint64_t MILLISECOND_NS = 1000000;
+
+static struct cluster cluster;
+static struct sy_failpoint_control *control;
+static struct kill_log *journal;
+static char control_path[64], journal_path[64], ssd_dir[64];
+
+static void *map_file(const char *path, size_t bytes)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	void *memory = MAP_FAILED;
+
+	if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
+		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (memory == MAP_FAILED) {
+		perror("kill_loop: a shared file");
+		exit(1);
+	}
+	return memory;
+}
+
+void kill_attempt_fault(struct kill_attempt *attempt, const char *what, const char *why)
+{
+	if (attempt->fault[0] == 0)
+		snprintf(attempt->fault, sizeof attempt->fault, "%s: %s", what, why);
+}
+
+static void arm(const struct kill_attempt *attempt, uint32_t nth)
+{
+	__atomic_store_n(&control->armed, 0, __ATOMIC_RELEASE);
+	control->point = attempt->point;
+	control->nth = nth;
+	control->action = attempt->action;
+	control->delay_ns = attempt->hold_ns;
+	__atomic_store_n(&control->hits, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&control->pid, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&control->armed, 1, __ATOMIC_RELEASE);
+}
+
+static bool was_hit_by(pid_t pid)
+{
+	return __atomic_load_n(&control->pid, __ATOMIC_ACQUIRE) == (uint32_t)pid;
+}
+
+/* From here on nobody is killed, stopped or held who is not by now. True: somebody is. */
+static bool disarm(void)
+{
+	uint32_t nobody = 0;
+
+	__atomic_store_n(&control->armed, 0, __ATOMIC_RELEASE);
+	__atomic_compare_exchange_n(&control->pid, &nobody, SY_FAILPOINT_NOBODY, false,
+	                            __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	return !was_hit_by((pid_t)SY_FAILPOINT_NOBODY);
+}
+
+static void start_victim(struct kill_attempt *attempt)
+{
+	pid_t parent = getpid();
+	fflush(stdout);
+	attempt->victim = fork();
+	if (attempt->victim == 0) {
+		char bytes[2 * sizeof attempt->orders + 1];
+		char *argv[] = {"kill-victim", "kill-victim", bytes, journal_path, NULL};
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(1);
+		for (size_t i = 0; i < sizeof attempt->orders; i++)
+			snprintf(bytes + 2 * i, 3, "%02x", ((uint8_t *)&attempt->orders)[i]);
+		setenv("SLABYARD_FAILPOINTS", control_path, 1);
+		execv("/proc/self/exe", argv);
+		_exit(127);
+	}
+}
+
+void kill_attempt_main(int argc, char **argv)
+{
+	struct kill_orders orders;
+
+	if (argc != 4 || strcmp(argv[1], "kill-victim") != 0)
+		return;
+	for (size_t i = 0; i < sizeof orders; i++) {
+		char byte[3] = {argv[2][2 * i], argv[2][2 * i + 1], 0};
+
+		((uint8_t *)&orders)[i] = (uint8_t)strtoul(byte, NULL, 16);
+	}
+	exit(kill_victim(&orders, map_file(argv[3], sizeof(struct kill_log))));
+}
+
+enum seen { SEEN_NOTHING, SEEN_STOPPED, SEEN_GONE };
+
+/* Leaves the process to be waited for. */
+static enum seen look_at(pid_t pid)
+{
+	siginfo_t info = {0};
+
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) != 0 ||
+	    info.si_pid == 0)
+		return SEEN_NOTHING;
+	return info.si_code == CLD_STOPPED ? SEEN_STOPPED : SEEN_GONE;
+}
+
+/* Waits for news of a child. */
+static void wait_for_news(void)
+{
+	const struct timespec longest = {0, 100000000};
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	(void)sigtimedwait(&child, NULL, &longest);
+}
+
+static void hold(const struct kill_attempt *attempt)
+{
+	struct timespec time = {(time_t)(attempt->hold_ns / 1000000000u),
+	                        (long)(attempt->hold_ns % 1000000000u)};
+
+	nanosleep(&time, NULL);
+}
+
+static void go_on(pid_t pid)
+{
+	siginfo_t info;
+
+	kill(pid, SIGCONT);
+	(void)waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG);
+}
+
+/* A unit did something: by our order, or on its own, which is a fault. */
+static void see_unit(struct kill_attempt *attempt, uint32_t unit)
+{
+	pid_t pid = cluster.units[unit];
+	enum seen seen = look_at(pid);
+	const char *why;
+
+	if (seen == SEEN_NOTHING || (seen == SEEN_STOPPED && !was_hit_by(pid)))
+		return;
+	attempt->unit_seen = true;
+	if (seen == SEEN_STOPPED) {
+		why = kill_check_others(unit, false);
+		hold(attempt);
+		go_on(pid);
+	} else if (was_hit_by(pid) && attempt->action == SY_FAILPOINT_KILL) {
+		attempt->died[unit] = true;
+		cluster_kill(&cluster, unit, SIGKILL);
+		why = kill_check_others(unit, true);
+		cluster_restart(&cluster, unit);
+	} else {
+		why = "it ended by itself";
+		cluster_kill(&cluster, unit, SIGKILL);
+		cluster_restart(&cluster, unit);
+		attempt->died[unit] = true;
+	}
+	if (why != NULL)
+		kill_attempt_fault(attempt, "unit", why);
+}
+
+static void see_victim(struct kill_attempt *attempt)
+{
+	switch (look_at(attempt->victim)) {
+	case SEEN_NOTHING:
+		return;
+	case SEEN_STOPPED: {
+		const char *why = kill_check_others(KILL_UNITS, false);
+
+		if (why != NULL)
+			kill_attempt_fault(attempt, "beside a stopped client", why);
+		hold(attempt);
+		go_on(attempt->victim);
+		return;
+	}
+	case SEEN_GONE:
+		waitpid(attempt->victim, &attempt->victim_status, 0);
+		attempt->victim_gone = true;
+		return;
+	}
+}
+
+/* A unit may come to the point when its client is gone, or be just there. */
+static void watch_units(struct kill_attempt *attempt)
+{
+	bool late = attempt->point == SY_FAILPOINT_UNIT_EOF ||
+	            attempt->point == SY_FAILPOINT_UNIT_GONE ||
+	            attempt->point == SY_FAILPOINT_UNIT_BYE ||
+	            attempt->point == SY_FAILPOINT_UNIT_EFFECT_PEER_DONE;
+	const struct timespec pause = {0, 1000000};
+	bool by_unit;
+
+	for (int i = 0; i < 2000 && late && was_hit_by(0); i++)
+		nanosleep(&pause, NULL);
+	by_unit = disarm() && !was_hit_by(attempt->victim) && attempt->action != SY_FAILPOINT_DELAY;
+	for (int i = 0; i < 200 && by_unit && !attempt->unit_seen; i++) {
+		for (uint32_t u = 0; u < KILL_UNITS; u++)
+			see_unit(attempt, u);
+		if (!attempt->unit_seen)
+			wait_for_news();
+	}
+}
+
+static void watch_victim(struct kill_attempt *attempt)
+{
+	uint64_t end_ns = sy_clock_now_ns() + LIMIT_MS * MILLISECOND_NS;
+
+	start_victim(attempt);
+	while (!attempt->victim_gone) {
+		wait_for_news();
+		for (uint32_t u = 0; u < KILL_UNITS; u++)
+			see_unit(attempt, u);
+		see_victim(attempt);
+		if (!attempt->victim_gone && sy_clock_now_ns() > end_ns) {
+			kill_attempt_fault(attempt, "client", "it does not end, and is doing");
+			kill_attempt_fault(attempt, "client", journal->doing);
+			kill(attempt->victim, SIGKILL);
+			waitpid(attempt->victim, &attempt->victim_status, 0);
+			kill(cluster.units[0], SIGCONT); /* it may have stopped it: want_room */
+			return;
+		}
+	}
+	watch_units(attempt);
+	bool killed = WIFSIGNALED(attempt->victim_status) &&
+	              WTERMSIG(attempt->victim_status) == SIGKILL;
+	bool wanted = attempt->action == SY_FAILPOINT_KILL && was_hit_by(attempt->victim);
+	if (journal->fault[0] != 0)
+		kill_attempt_fault(attempt, "client", journal->fault);
+	else if (killed != wanted || (!killed && attempt->victim_status != 0))
+		kill_attempt_fault(attempt, "client", "it did not end as it should");
+}
+
+/* Points that a unit passes at its end and its start. */
+static void replace_unit(struct kill_attempt *attempt)
+{
+	pid_t pid = cluster.units[0];
+	int ready_fd;
+	bool ready;
+
+	kill(pid, SIGTERM);
+	for (int i = 0; i < 600 && look_at(pid) != SEEN_GONE; i++) {
+		wait_for_news();
+		if (look_at(pid) != SEEN_STOPPED)
+			continue;
+		hold(attempt);
+		go_on(pid);
+	}
+	cluster_kill(&cluster, 0, SIGKILL);
+	attempt->died[0] = true;
+	ready_fd = cluster_spawn(&cluster, 0);
+	pid = cluster.units[0];
+	if (was_hit_by(0) && attempt->action == SY_FAILPOINT_STOP) {
+		for (int i = 0; i < 600 && look_at(pid) != SEEN_STOPPED; i++)
+			wait_for_news();
+		const char *why = kill_check_others(0, true);
+		if (why != NULL)
+			kill_attempt_fault(attempt, "beside a unit that was stopped at its start", why);
+		hold(attempt);
+		go_on(pid);
+	}
+	ready = cluster_is_ready(ready_fd);
+	close(ready_fd);
+	if (!ready && was_hit_by(pid) && attempt->action == SY_FAILPOINT_KILL) {
+		cluster_kill(&cluster, 0, SIGKILL);
+		cluster_restart(&cluster, 0);
+	} else if (!ready) {
+		kill_attempt_fault(attempt, "unit", "it did not start");
+		cluster_kill(&cluster, 0, SIGKILL);
+		cluster_restart(&cluster, 0);
+	}
+}
+
+bool kill_is_of_a_start(uint32_t point)
+{
+	return point == SY_FAILPOINT_UNIT_SLAB_NAMED || point == SY_FAILPOINT_UNIT_SLAB_MADE ||
+	       point == SY_FAILPOINT_UNIT_REGISTERING || point == SY_FAILPOINT_UNIT_REGISTERED ||
+	       point == SY_FAILPOINT_UNIT_LEAVING;
+}
+
+static void give_orders(struct kill_attempt *attempt)
+{
+	uint32_t point = attempt->point;
+	bool of_client = strncmp(sy_failpoint_name(point), "client", 6) == 0;
+	bool kills_unit = !of_client && attempt->action == SY_FAILPOINT_KILL;
+	struct kill_orders *orders = &attempt->orders;
+
+	attempt->hold_ns = (attempt->patient ? 20 + attempt->seed % 60 : 400) * MILLISECOND_NS;
+	orders->timeout_ns = (attempt->patient ? 20000 : 250) * MILLISECOND_NS;
+	orders->seed = attempt->seed;
+	orders->strict = attempt->patient && !kills_unit;
+	orders->may_lose = kills_unit;
+	orders->abandon = point == SY_FAILPOINT_UNIT_EOF || point == SY_FAILPOINT_UNIT_GONE;
+	orders->parks = point == SY_FAILPOINT_UNIT_EFFECT_KEEP ||
+	                point == SY_FAILPOINT_UNIT_EFFECT_REDO ||
+	                point == SY_FAILPOINT_UNIT_EFFECT_DROP;
+	orders->tier = ssd_dir[0] != 0;
+	snprintf(orders->run_dir, sizeof orders->run_dir, "%s", cluster.run_dir);
+	for (uint32_t u = 0; u < KILL_UNITS; u++)
+		orders->units[u] = cluster.units[u];
+}
+
+bool kill_attempt(struct kill_attempt *attempt, uint32_t nth)
+{
+	const char *why;
+	bool hit;
+
+	memset(journal, 0, sizeof *journal);
+	for (int i = 0; i < KILL_ROWS; i++)
+		journal->rows[i].count = 1; /* absent */
+	attempt->log = journal;
+	give_orders(attempt);
+	arm(attempt, nth);
+	if (kill_is_of_a_start(attempt->point))
+		replace_unit(attempt);
+	else
+		watch_victim(attempt);
+	hit = disarm();
+	why = kill_check_after(journal, attempt->died);
+	if (why != NULL)
+		kill_attempt_fault(attempt, "afterwards", why);
+	return hit;
+}
+
+void kill_attempt_start(bool tier)
+{
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, NULL);
+	snprintf(control_path, sizeof control_path, "/tmp/slabyard-kill-%d.control", getpid());
+	snprintf(journal_path, sizeof journal_path, "/tmp/slabyard-kill-%d.log", getpid());
+	control = map_file(control_path, sizeof *control);
+	journal = map_file(journal_path, sizeof *journal);
+	setenv("SLABYARD_FAILPOINTS", control_path, 1); /* for the units; this process hits nothing */
+	if (tier) {
+		snprintf(ssd_dir, sizeof ssd_dir, "/tmp/slabyard-kill-%d.ssd", getpid());
+		if (mkdir(ssd_dir, 0700) != 0) {
+			perror("kill_loop: the folder of the disk tier");
+			exit(1);
+		}
+		setenv("TEST_SSD_DIR", ssd_dir, 1);
+		setenv("TEST_SSD_BYTES", "16777216", 1); /* one segment */
+	}
+	cluster_start(&cluster, KILL_UNITS, tier ? KILL_TIER_SLAB_BYTES : KILL_SLAB_BYTES, true);
+	kill_check_start(&cluster, tier ? ssd_dir : NULL);
+}
+
+/* The units' lock files stay in it. */
+static void remove_ssd_dir(void)
+{
+	DIR *dir = opendir(ssd_dir);
+
+	for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+		if (entry->d_name[0] != '.')
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	rmdir(ssd_dir);
+}
+
+void kill_attempt_stop(void)
+{
+	kill_check_stop();
+	cluster_stop(&cluster);
+	unlink(control_path);
+	unlink(journal_path);
+	munmap(control, sizeof *control);
+	munmap(journal, sizeof *journal);
+	if (ssd_dir[0] != 0)
+		remove_ssd_dir();
+}
