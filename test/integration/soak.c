@@ -113,6 +113,19 @@ static void replace_unit(uint32_t unit)
 	unit_kills++;
 }
 
+/* Said before it goes on: a call that it stood still in is that much later. */
+static void stop_client(uint32_t number)
+{
+	struct soak_client *client = &soak->clients[number];
+	uint64_t start_ns = sy_clock_now_ns();
+
+	kill(client->pid, SIGSTOP);
+	pause_ms(sy_prng_below(&prng, 300));
+	__atomic_fetch_add(&client->stopped_ns, sy_clock_now_ns() - start_ns, __ATOMIC_ACQ_REL);
+	kill(client->pid, SIGCONT);
+	stops++;
+}
+
 static void disturb(bool units_too)
 {
 	uint32_t client = (uint32_t)sy_prng_below(&prng, soak->client_count);
@@ -127,10 +140,7 @@ static void disturb(bool units_too)
 		kills++;
 		break;
 	case 2:
-		kill(soak->clients[client].pid, SIGSTOP);
-		pause_ms(sy_prng_below(&prng, 300));
-		kill(soak->clients[client].pid, SIGCONT);
-		stops++;
+		stop_client(client);
 		break;
 	default:
 		kill(cluster.units[unit], SIGSTOP);

@@ -33,7 +33,8 @@ struct soak_client {
 	struct soak_key keys[SOAK_ROWS][SOAK_FIELDS];
 	uint64_t calls[SOAK_CALLS], errors, lost;
 	uint64_t took[SOAK_CALLS][SOAK_BUCKETS]; /* calls by their time */
-	int64_t worst_late_ns;                   /* after the call's deadline */
+	uint64_t stopped_ns;                     /* atomic: by us, so far */
+	int64_t worst_late_ns;                   /* after the call's deadline, less what it stood */
 	enum soak_call worst_call;
 	int worst_status;
 	char fault[400];                         /* empty: all was as it must be */

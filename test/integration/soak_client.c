@@ -1,5 +1,6 @@
 #include "soak.h"
 
+#include <fcntl.h>
 #include <slabyard/slabyard.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,15 +110,42 @@ static bool may_hold(const struct soak_key *key, uint64_t seed, uint64_t row)
 /* Of each of this client's keys: the guesses that its former processes left. */
 static uint32_t ghosts[SOAK_ROWS][SOAK_FIELDS];
 
-static void count(enum soak_call call, uint64_t start_ns, uint64_t deadline_ns, sy_status status)
+/* Time that this process could not use so far: stopped, or waiting for a processor, of which there
+ * are few for so many. */
+static int schedstat_fd = -1;
+
+static uint64_t idle_ns(void)
+{
+	char text[80];
+	unsigned long long ran, waited = 0;
+	ssize_t length = pread(schedstat_fd, text, sizeof text - 1, 0);
+
+	text[length > 0 ? length : 0] = 0;
+	if (sscanf(text, "%llu %llu", &ran, &waited) != 2)
+		waited = 0;
+	return waited + __atomic_load_n(&me->stopped_ns, __ATOMIC_ACQUIRE);
+}
+
+struct watch {
+	uint64_t start_ns, deadline_ns, idle_ns;
+};
+
+static struct watch begin(void)
+{
+	uint64_t given_ns = (5000 + sy_prng_below(&prng, 5000)) * MILLISECOND_NS;
+
+	return (struct watch){sy_clock_now_ns(), sy_deadline_after(given_ns), idle_ns()};
+}
+
+static void count(enum soak_call call, const struct watch *watch, sy_status status)
 {
 	uint64_t now_ns = sy_clock_now_ns();
-	int64_t late_ns = (int64_t)(now_ns - deadline_ns);
+	int64_t late_ns = (int64_t)(now_ns - watch->deadline_ns - (idle_ns() - watch->idle_ns));
 
 	me->calls[call]++;
 	me->errors += status != SY_OK && status != SY_E_LOST;
 	me->lost += status == SY_E_LOST;
-	me->took[call][soak_bucket_of(now_ns - start_ns)]++;
+	me->took[call][soak_bucket_of(now_ns - watch->start_ns)]++;
 	if (late_ns > me->worst_late_ns) {
 		me->worst_late_ns = late_ns;
 		me->worst_call = call;
@@ -131,11 +159,6 @@ static void judge(const char *what, uint64_t row, sy_status status, const sy_err
 	if (status != SY_OK && status != SY_E_TIMEOUT && status != SY_E_TRANSFER_FAILED &&
 	    status != SY_E_UNIT_FULL && (status != SY_E_LOST || epoch_of(row) == 0))
 		fault(what, row, err);
-}
-
-static uint64_t deadline(void)
-{
-	return sy_deadline_after((5000 + sy_prng_below(&prng, 5000)) * MILLISECOND_NS);
 }
 
 /* One row: both fields or one of them. */
@@ -162,10 +185,10 @@ static void put_row(enum soak_call call)
 		values[n] = (sy_value){.data = bytes[n], .nbytes = nbytes, .kind = SY_KIND_BYTES};
 		expect(&me->keys[index][field], seed);
 	}
-	uint64_t start_ns = sy_clock_now_ns(), deadline_ns = deadline();
-	sy_status status = sy_client_put(client, keys, values, n, deadline_ns, &err);
+	struct watch watch = begin();
+	sy_status status = sy_client_put(client, keys, values, n, watch.deadline_ns, &err);
 
-	count(call, start_ns, deadline_ns, status);
+	count(call, &watch, status);
 	judge("put", row, status, &err);
 	for (uint32_t field = first; status == SY_OK && field < last; field++)
 		acknowledge(&me->keys[index][field], seed, epoch, ghosts[index][field]);
@@ -188,12 +211,12 @@ static void get_rows(enum soak_call call)
 				(sy_key){row_of(owners[i], indexes[i]), field_names[field], 1};
 		epochs[i] = epoch_of(keys[i * SOAK_FIELDS].row);
 	}
-	uint64_t start_ns = sy_clock_now_ns(), deadline_ns = deadline();
-	sy_status status =
-		sy_client_get(client, keys, ROWS * SOAK_FIELDS,
-		              call == SOAK_VIEW ? SY_GET_VIEW : SY_GET_COPY, deadline_ns, &result, &err);
+	struct watch watch = begin();
+	int flags = call == SOAK_VIEW ? SY_GET_VIEW : SY_GET_COPY;
+	sy_status status = sy_client_get(client, keys, ROWS * SOAK_FIELDS, flags, watch.deadline_ns,
+	                                 &result, &err);
 
-	count(call, start_ns, deadline_ns, status);
+	count(call, &watch, status);
 	judge("get", keys[0].row, status == SY_E_LOST ? SY_OK : status, &err);
 	for (uint32_t i = 0; status == SY_OK && i < ROWS * SOAK_FIELDS; i++) {
 		uint32_t field = i % SOAK_FIELDS;
@@ -226,10 +249,10 @@ static void clear_row(uint32_t index)
 
 	for (uint32_t field = 0; field < SOAK_FIELDS; field++)
 		expect(&me->keys[index][field], 0);
-	uint64_t start_ns = sy_clock_now_ns(), deadline_ns = deadline();
-	sy_status status = sy_client_clear(client, &row, 1, NULL, 0, deadline_ns, NULL, &err);
+	struct watch watch = begin();
+	sy_status status = sy_client_clear(client, &row, 1, NULL, 0, watch.deadline_ns, NULL, &err);
 
-	count(SOAK_CLEAR, start_ns, deadline_ns, status);
+	count(SOAK_CLEAR, &watch, status);
 	judge("clear", row, status, &err);
 	for (uint32_t field = 0; status == SY_OK && field < SOAK_FIELDS; field++)
 		acknowledge(&me->keys[index][field], 0, epoch, ghosts[index][field]);
@@ -264,6 +287,7 @@ _Noreturn void soak_client_run(struct soak *shared, uint32_t place, uint32_t lif
 	for (uint32_t i = 0; i < SOAK_ROWS; i++)
 		for (uint32_t field = 0; field < SOAK_FIELDS; field++)
 			ghosts[i][field] = me->keys[i][field].guess_count;
+	schedstat_fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
 	if (sy_client_open(&options, &client, &err) != SY_OK) {
 		fault("open", 0, &err);
 		_exit(0);
