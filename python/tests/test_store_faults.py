@@ -24,12 +24,13 @@ class StopsUnit:
 
     def __init__(self, pid):
         self.pid = pid
+        self.written = threading.Event()
 
     def __enter__(self):
         os.kill(self.pid, signal.SIGSTOP)
 
     def __exit__(self, *exc):
-        pass
+        self.written.set()
 
 
 class Commits(StoreCase):
@@ -38,7 +39,8 @@ class Commits(StoreCase):
     def setUp(self):
         super().setUp()
         self.pid = self.unit_pid(0)
-        self.store = self.new_store(lock=StopsUnit(self.pid))
+        self.stopper = StopsUnit(self.pid)
+        self.store = self.new_store(lock=self.stopper)
         self.addCleanup(os.kill, self.pid, signal.SIGCONT)
 
     def test_its_deadline_passed(self):
@@ -61,7 +63,8 @@ class Commits(StoreCase):
 
         def press():
             await_that("the unit stands", lambda: _state(self.pid) == "T")
-            time.sleep(0.2)  # the commit is on its way; nothing is asserted about time
+            self.stopper.written.wait(60)
+            time.sleep(0.5)  # the commit is on its way; nothing is asserted about time
             os.kill(main, signal.SIGINT)
 
         thread = threading.Thread(target=press)

@@ -137,7 +137,7 @@ enum { UNIT_ARGC = 9 };
 
 void cluster_main(int argc, char **argv)
 {
-	const uint64_t fifth_ns = 200u * 1000 * 1000;
+	const uint64_t second_ns = 1000u * 1000 * 1000;
 	struct sy_unit_config config;
 
 	if (argc != UNIT_ARGC || strcmp(argv[1], "cluster-unit") != 0)
@@ -150,8 +150,8 @@ void cluster_main(int argc, char **argv)
 	config.slot_count = (uint32_t)strtoul(argv[5], NULL, 10);
 	config.slab_bytes = strtoull(argv[6], NULL, 10);
 	if (strcmp(argv[7], "short") == 0) {
-		config.heartbeat_ns = fifth_ns / 4;
-		config.session_expire_ns = config.read_pin_ns = config.retire_grace_ns = fifth_ns;
+		config.heartbeat_ns = second_ns / 20;
+		config.session_expire_ns = config.read_pin_ns = config.retire_grace_ns = second_ns;
 	}
 	const char *ssd_bytes = getenv("TEST_SSD_BYTES");
 	config.ssd_dir = getenv("TEST_SSD_DIR");

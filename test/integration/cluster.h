@@ -25,7 +25,8 @@ struct cluster {
 void cluster_main(int argc, char **argv);
 
 /* Starts it and waits until every unit is registered. short_leases: every lease of the units
- * lasts a fifth of a second. Call it before making threads. Fails the process with a message. */
+ * lasts a second: less, and a host that stands still for a moment ends sessions. Call it before
+ * making threads. Fails the process with a message. */
 void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_bytes,
                    bool short_leases);
 /* Ends a unit with this signal and waits until it is gone and the directory knows. */
