@@ -57,8 +57,8 @@ class TestHosts(unittest.TestCase):
     def start_directory(self, listen="tcp://127.0.0.1:*", units=2):
         process = self.start(
             "directory", "--run-dir", self.run_dir("first"), "--units", str(units),
-            "--listen", listen, "--suspect-after", "300ms", "--fence-after", "1s",
-            "--dead-after", "2s",
+            "--listen", listen, "--suspect-after", "1s", "--fence-after", "3s",
+            "--dead-after", "6s",
         )  # fmt: skip
         line = process.stdout.readline()
         found = re.fullmatch(r"directory up at (tcp://127\.0\.0\.1:\d+)\n", line)
@@ -93,7 +93,7 @@ class TestHosts(unittest.TestCase):
         self.start_directory()
         self.start_unit(0, "first")
         second = self.start_unit(1, "second")
-        self.assertEqual(self.states(), ["active", "active"])
+        self.await_states("active", "active")
         here = ("--run-dir", self.run_dir("first"))
         path = os.path.join(self.top, "value")
         with open(path, "w") as file:
@@ -123,7 +123,7 @@ class TestHosts(unittest.TestCase):
         done = self.slabyard("get", "3", "note", *here, status=1)
         self.assertIn("lost", done.stderr)
         self.start_unit(1, "second")
-        self.assertEqual(self.states(), ["active", "active"])
+        self.await_states("active", "active")
         self.assertEqual(self.slabyard("get", "2", "note", *here).stdout, "kept")
 
     def test_a_directory_comes_back_as_it_was(self):

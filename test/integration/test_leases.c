@@ -277,15 +277,20 @@ static void expect_rows(void)
 		expect_row(row, true);
 }
 
-/* Puts, gets and clears between a client and units that know each other. */
-static void work(void)
+/* Puts, gets and clears between a client and units that know each other; step 2: unit 0 alone. */
+static void work_on(uint64_t step)
 {
-	for (uint64_t row = 100; row < 150; row++) {
+	for (uint64_t row = 100; row < 150; row += step) {
 		assert_int_equal(put_row(row, row % 4 < 2 ? 8 : 4096, PATIENCE_NS), SY_OK);
 		expect_row(row, true);
 		assert_int_equal(sy_client_clear(hosts.client, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);
 		expect_row(row, false);
 	}
+}
+
+static void work(void)
+{
+	work_on(1);
 }
 
 /* Until the unit of a row answers nobody: no call may say lost, each ends by its deadline. */
@@ -426,7 +431,7 @@ static void test_a_successor_on_the_same_host_need_not_wait(void **state)
 static void test_a_unit_that_slept_through_its_death_ends(void **state)
 {
 	(void)state;
-	begin(200, 400, 1000);
+	begin(200, 1000, 3000);
 	put_rows();
 	kill(hosts.units[1], SIGSTOP);
 	await_state(1, "dead");
@@ -474,6 +479,74 @@ static void test_a_draining_unit_serves_what_it_has(void **state)
 	assert_int_equal(sy_directory_drain(hosts.view, UNITS, true, 0, &err), SY_E_INVALID);
 }
 
+/* --- The same with the times that a cluster has by itself, for minutes. --- */
+
+static void test_a_unit_stopped_for_20_s(void **state)
+{
+	(void)state;
+	begin(5000, 45000, 60000);
+	put_rows();
+	uint64_t incarnation = entry_of(1).incarnation;
+	kill(hosts.units[1], SIGSTOP);
+	for (uint64_t end_ns = sy_clock_now_ns() + 20 * SECOND_NS; sy_clock_now_ns() < end_ns;) {
+		sy_error err = {0};
+		assert_int_equal(get_row(1, true, 200 * MS, &err), SY_E_TIMEOUT);
+		assert_int_not_equal(put_row(1, 8, 200 * MS), SY_E_LOST);
+		work_on(2);
+	}
+	assert_string_equal(entry_of(1).state, "suspect");
+	kill(hosts.units[1], SIGCONT);
+	expect_rows();
+	work();
+	await_state(1, "active");
+	assert_int_equal(entry_of(1).incarnation, incarnation);
+}
+
+static void test_a_directory_stopped_for_20_s(void **state)
+{
+	(void)state;
+	begin(5000, 45000, 60000);
+	put_rows();
+	work();
+	const uint64_t incarnations[UNITS] = {entry_of(0).incarnation, entry_of(1).incarnation};
+	kill(hosts.directory, SIGSTOP);
+	for (uint64_t end_ns = sy_clock_now_ns() + 20 * SECOND_NS; sy_clock_now_ns() < end_ns;) {
+		work();
+		expect_rows();
+	}
+	kill(hosts.directory, SIGCONT);
+	work();
+	for (uint32_t i = 0; i < UNITS; i++) {
+		await_state(i, "active");
+		assert_int_equal(entry_of(i).incarnation, incarnations[i]);
+	}
+}
+
+/* Past the fence, and past what would make both dead. */
+static void test_a_directory_stopped_for_70_s(void **state)
+{
+	(void)state;
+	begin(5000, 45000, 60000);
+	put_rows();
+	work();
+	const uint64_t incarnations[UNITS] = {entry_of(0).incarnation, entry_of(1).incarnation};
+	kill(hosts.directory, SIGSTOP);
+	uint64_t end_ns = sy_clock_now_ns() + 70 * SECOND_NS;
+	for (uint64_t row = 0; row < UNITS; row++)
+		await_fence(row);
+	while (sy_clock_now_ns() < end_ns) {
+		sy_error err = {0};
+		assert_int_equal(get_row(0, true, SECOND_NS, &err), SY_E_TIMEOUT);
+	}
+	kill(hosts.directory, SIGCONT);
+	expect_rows();
+	work();
+	for (uint32_t i = 0; i < UNITS; i++) {
+		await_state(i, "active");
+		assert_int_equal(entry_of(i).incarnation, incarnations[i]);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 5)
@@ -488,5 +561,12 @@ int main(int argc, char **argv)
 		ENDED(test_a_unit_that_slept_through_its_death_ends),
 		ENDED(test_a_draining_unit_serves_what_it_has),
 	};
+	const struct CMUnitTest long_tests[] = {
+		ENDED(test_a_unit_stopped_for_20_s),
+		ENDED(test_a_directory_stopped_for_20_s),
+		ENDED(test_a_directory_stopped_for_70_s),
+	};
+	if (argc == 2 && strcmp(argv[1], "--own-times") == 0)
+		return cmocka_run_group_tests(long_tests, NULL, NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
