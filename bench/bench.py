@@ -230,7 +230,7 @@ def main():
     found, ok = run_resolve(options)
     records, all_ok = records + found, all_ok and ok
     show(options, records, sorted(set(notes)))
-    for name in ("roundtrip", "copy"):  # each has a table of its own
+    for name in ("roundtrip", "copy", "untouched"):  # each has a table of its own
         if wanted(options, name, name):
             print(flush=True)
             program = os.path.join(options.build, "bench", f"bench_{name}")

@@ -127,6 +127,7 @@ SUITES = {
     "resolve": "the unit's step alone: 1,024 keys of 10 thousand, 1 and 10 million",
     "roundtrip": "what a control round trip costs over ZeroMQ, a unix socket, shared memory",
     "copy": "put and get of 16 MiB against memcpy, bench_copy's own output",
+    "untouched": "calls a second of clients while another client and another unit die",
 }
 
 # case, against whom (the fastest of them), at most so much of their time, as the table words it
