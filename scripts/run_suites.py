@@ -3,6 +3,9 @@
 
 A suite that is missing, broken, empty or out of time is a failure, never a pass; so is a skip,
 unless HACKING.md lists its reason. Use it through scripts/check, which installs what it needs.
+
+Suites run in lanes, two of them where there are two processors: one that keeps all processors busy
+by itself has one other beside it that does not. No suite may depend on what else the machine does.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -35,6 +39,15 @@ class Suite:
     def __init__(self, word, name, build, limit_s, kind, what):
         self.name, self.build, self.limit_s = name, build, float(limit_s)
         self.kind, self.what, self.long = kind, what, word == "long"
+        self.lines = []  # to print above its result
+
+    def is_wide(self):
+        """Does it run several things at a time by itself?"""
+        return self.kind == "meson" or any("{jobs}" in word for word in self.what)
+
+    def program(self):
+        """What no other suite may run at the same time: it has files of its own."""
+        return next((w for w in self.what if w.startswith("scripts/")), self.name)
 
 
 def read_suites(path):
@@ -67,6 +80,9 @@ def skip_allowed(reason, allowed):
     return any(reason.startswith(known) for known in allowed)
 
 
+running = set()  # process groups to end with us
+
+
 def execute(command, log, limit_s, env):
     """Runs a command to its end or its limit; returns (exit status or None, its output)."""
     with open(log, "ab+") as out:
@@ -84,15 +100,15 @@ def execute(command, log, limit_s, env):
         except OSError as fault:
             out.write(f"cannot run {command[0]}: {fault}\n".encode())
             return 127, f"cannot run {command[0]}: {fault}"
+        running.add(child.pid)
         try:
             status = child.wait(timeout=limit_s)
-        except BaseException as stop:
+        except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-            if not isinstance(stop, subprocess.TimeoutExpired):
-                raise
             out.write(f"out of time after {limit_s:g} s\n".encode())
             status = None
+        running.discard(child.pid)
         out.seek(start)
         return status, out.read().decode(errors="replace")
 
@@ -109,6 +125,7 @@ class Runner:
     def __init__(self, options, builds):
         self.options, self.builds = options, builds
         self.built = {}
+        self.slower = options.lanes  # than alone: for limits
         self.allowed = allowed_reasons(ROOT / "HACKING.md")
         self.fixed = fixed_addresses()
 
@@ -193,9 +210,8 @@ class Runner:
 
     def one(self, suite, command, log, limit_s=None):
         prefix = self.fixed if suite.build in ("asan", "tsan", "kill") else []
-        status, output = execute(
-            prefix + command, log, limit_s or suite.limit_s, self.environment(suite.build)
-        )
+        limit_s = (limit_s or suite.limit_s) * self.slower
+        status, output = execute(prefix + command, log, limit_s, self.environment(suite.build))
         name = Path(command[-1]).name if suite.kind == "each" else suite.name
         count = count_output(output, status, name)
         if count.failed:
@@ -212,17 +228,16 @@ class Runner:
             shell = "python3" if name.endswith(".py") else "bash"
             count = self.one(suite, [shell, name], log)
             took = time.monotonic() - started
-            print(
+            suite.lines.append(
                 f"         {Path(name).name:<34} {count.passed:5} passed, {count.failed} failed "
-                f"{took:6.1f} s",
-                flush=True,
+                f"{took:6.1f} s"
             )
             total.add(count)
         return total
 
     def run_meson(self, suite, log):
         directory = OUT / suite.build
-        result = directory / "meson-logs" / "testlog.json"
+        result = directory / "meson-logs" / f"{suite.name}.json"
         result.unlink(missing_ok=True)
         prefix = self.fixed if suite.build in ("asan", "tsan") else []
         command = prefix + [
@@ -232,10 +247,15 @@ class Runner:
             str(directory),
             "--no-rebuild",
             "--print-errorlogs",
+            "--logbase",
+            suite.name,
+            "--timeout-multiplier",
+            str(self.slower),
         ]
         for name in suite.what:
             command += ["--suite", name]
-        status, output = execute(command, log, suite.limit_s, self.environment(suite.build))
+        limit_s = suite.limit_s * self.slower
+        status, output = execute(command, log, limit_s, self.environment(suite.build))
         total = Count()
         lines = result.read_text(errors="replace").splitlines() if result.exists() else []
         for line in lines:
@@ -325,6 +345,79 @@ def choose(suites, builds, names, long):
     return chosen, list(dict.fromkeys(wanted))
 
 
+class Job:
+    """A build or a suite, to be run when what it needs is there and nothing is in its way."""
+
+    def __init__(self, name, run, wide, needs, program, lines):
+        self.name, self.run, self.wide = name, run, wide
+        self.needs, self.program, self.lines = needs, program, lines
+
+
+class Lanes:
+    """Runs jobs in their order, as many at a time as there are lanes, one wide one at most."""
+
+    def __init__(self, jobs, lanes, runner):
+        self.waiting, self.now, self.done = list(jobs), [], {"-"}
+        self.changed = threading.Condition()
+        self.lanes, self.runner = lanes, runner
+        self.total, self.broken, self.fault = Count(), [], None
+
+    def may_start(self, job):
+        return job.needs in self.done and not any(
+            job.program == other.program or (job.wide and other.wide) for other in self.now
+        )
+
+    def next(self):
+        """The next job; None: there is none any more."""
+        with self.changed:
+            while self.waiting and not self.fault:
+                for job in self.waiting:
+                    if self.may_start(job):
+                        self.waiting.remove(job)
+                        self.now.append(job)
+                        return job
+                self.changed.wait()
+        return None
+
+    def end(self, job, count, seconds):
+        with self.changed:
+            for line in job.lines:
+                print(line)
+            self.runner.settle_skips(count)
+            report(job.name, count, seconds, LOGS / f"{job.name}.log")
+            self.total.add(count)
+            if count.failed:
+                self.broken.append((job.name, LOGS / f"{job.name}.log"))
+            self.now.remove(job)
+            self.done.add(job.name)
+            self.changed.notify_all()
+
+    def lane(self):
+        try:
+            while job := self.next():
+                started = time.monotonic()
+                count = job.run()
+                self.end(job, count, time.monotonic() - started)
+        except BaseException as fault:
+            with self.changed:
+                self.fault = self.fault or fault
+                self.changed.notify_all()
+
+    def run(self):
+        threads = [threading.Thread(target=self.lane, daemon=True) for _ in range(self.lanes)]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except KeyboardInterrupt:
+            for group in list(running):
+                os.killpg(group, signal.SIGKILL)
+            raise
+        if self.fault:
+            raise self.fault
+
+
 def main():
     parser = argparse.ArgumentParser(prog="scripts/check", description=__doc__.splitlines()[0])
     parser.add_argument("suites", nargs="*", help="suites to run; all if none is named")
@@ -333,6 +426,10 @@ def main():
         "--long", action="store_true", help="ten times the simulator seeds and fuzzer executions"
     )
     parser.add_argument("--seeds", type=int, help="that many simulator seeds")
+    parser.add_argument(
+        "--lanes", type=int, choices=range(1, 9), default=min(2, os.cpu_count() or 1),
+        help="suites at a time; as many as there are processors, two at most, if left out",
+    )  # fmt: skip
     parser.add_argument("--meson", default="meson", help=argparse.SUPPRESS)
     parser.add_argument("--ninja", default="ninja", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -346,19 +443,27 @@ def main():
         return 0
     chosen, wanted = choose(suites, builds, options.suites, options.long)
     LOGS.mkdir(parents=True, exist_ok=True)
-    runner, total = Runner(options, builds), Count()
-    jobs = [("build-" + name, lambda name=name: runner.build(name)) for name in wanted]
-    jobs += [(suite.name, lambda suite=suite: runner.run(suite)) for suite in chosen]
-    broken = []
-    for name, job in jobs:
-        started = time.monotonic()
-        count = job()
-        runner.settle_skips(count)
-        report(name, count, time.monotonic() - started, LOGS / f"{name}.log")
-        total.add(count)
-        if count.failed:
-            broken.append((name, LOGS / f"{name}.log"))
-    recap(broken)
+    runner = Runner(options, builds)
+    jobs = [
+        Job(f"build-{name}", lambda name=name: runner.build(name), True, "-", f"build-{name}", [])
+        for name in wanted
+    ]
+    for suite in chosen:
+        needs = "-" if suite.build == "-" else f"build-{suite.build}"
+        jobs.append(
+            Job(
+                suite.name,
+                lambda suite=suite: runner.run(suite),
+                suite.is_wide(),
+                needs,
+                suite.program(),
+                suite.lines,
+            )
+        )
+    lanes = Lanes(jobs, options.lanes, runner)
+    lanes.run()
+    total = lanes.total
+    recap(lanes.broken)
     print(f"{total.passed} passed, {total.failed} failed")
     return 1 if total.failed or not total.passed else 0
 

@@ -175,6 +175,33 @@ class Running(unittest.TestCase):
         self.assertEqual(end[:2], ["FAILED   a", "  | FAILED: the third thing"], text)
         self.assertEqual((status, end[2]), (1, "1 passed, 1 failed"), text)
 
+    def test_two_lanes_run_two_suites_at_a_time(self):
+        meet = "touch $1; for i in $(seq 2000); do [ -e $2 ] && exit 0; sleep 0.01; done; exit 1\n"
+        self.write("meet.sh", meet)
+        suites = "suite a - 60 run sh meet.sh a b\nsuite b - 60 run sh meet.sh b a\n"
+        status, last, text = self.check(suites, "--lanes", "2")
+        self.assertEqual((status, last), (0, "2 passed, 0 failed"), text)
+
+    def test_what_has_files_of_its_own_runs_alone(self):
+        """So does one that keeps all processors busy beside another such one."""
+        for name in ("scripts/alone.sh", "wide.sh"):
+            self.write(name, "mkdir here && seq 100000 >here/x && rm -r here\n")
+        for words in ("sh scripts/alone.sh", "sh wide.sh {jobs}"):
+            lines = [f"suite {name} - 60 run {words}\n" for name in "abcdef"]
+            status, last, text = self.check("".join(lines), "--lanes", "4")
+            self.assertEqual((status, last), (0, "6 passed, 0 failed"), text)
+
+    def test_each_suite_prints_in_one_piece(self):
+        self.write("test_a.sh", "echo 2 passed, 0 failed\n")
+        self.write("test_b.sh", "echo 3 passed, 0 failed\n")
+        lines = [f"suite {name} - 60 each test_*.sh\n" for name in "abcd"]
+        status, last, text = self.check("".join(lines), "--lanes", "4")
+        self.assertEqual((status, last), (0, "20 passed, 0 failed"), text)
+        words = [line.split()[:2] for line in text.splitlines()[:12]]
+        for i in range(0, 12, 3):
+            self.assertEqual([words[i][0], words[i + 1][0]], ["test_a.sh", "test_b.sh"], text)
+            self.assertEqual(words[i + 2][0], "ok", text)
+
     def test_skips(self):
         skip = "#!/bin/sh\necho {}\nexit 77\n"
         for reason, data, result in (

@@ -5,6 +5,8 @@ Each mutant runs over the same seeds twice: with the checker of its own invarian
 catches count, and with all of them, to say who speaks first. A mutant that its own checker never
 catches fails; so does an invariant with fewer than two mutants, and any violation without one.
 Needs a simulator built with -Dmutants=true (the code's own assertions are off there).
+
+With --brief a mutant runs until its checker has caught it; who speaks first is not asked.
 """
 
 import argparse
@@ -17,13 +19,14 @@ from pathlib import Path
 INVARIANTS = 10
 LEAST_AN_INVARIANT = 2
 LIMIT_S = 600
+CHUNK = 10  # seeds at a time with --brief
 CAUGHT = re.compile(r"^I(\d+): ")
 SEED = re.compile(r"^seed (\d+), step")
 
 
-def run(sim, seeds, jobs, *more):
+def run(sim, seeds, jobs, *more, first=1):
     """The invariants that fired, as (seed, invariant), and whether the process came to its end."""
-    command = [sim, "--seeds", f"1-{seeds}", "--jobs", str(jobs), *more]
+    command = [sim, "--seeds", f"{first}-{seeds}", "--jobs", str(jobs), *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     fired, invariant = [], None
     for line in done.stdout.splitlines():
@@ -40,7 +43,20 @@ def mutants(sim):
     return [(name, int(number)) for name, number in map(str.split, listed.stdout.splitlines())]
 
 
+def try_briefly(sim, name, invariant, args):
+    for first in range(1, args.seeds + 1, CHUNK):
+        last = min(first + CHUNK - 1, args.seeds)
+        words = ("--mutant", name, "--only", str(invariant))
+        own, _ = run(sim, last, args.jobs, *words, first=first)
+        if own:
+            print(f"{name:28} I{invariant:<3} {own[0][0]:>6}", flush=True)
+            return True
+    return False
+
+
 def try_mutant(sim, name, invariant, args):
+    if args.brief:
+        return try_briefly(sim, name, invariant, args)
     own, whole = run(sim, args.seeds, args.jobs, "--mutant", name, "--only", str(invariant))
     every, _ = run(sim, args.first_seeds, args.jobs, "--mutant", name)
     first = Counter(number for _, number in every)
@@ -59,8 +75,12 @@ def main():
     parser.add_argument("--seeds", type=int, default=200, help="seeds for each mutant (200)")
     parser.add_argument("--first-seeds", type=int, default=40,
                         help="seeds with all checkers, to see who speaks first (40)")
+    parser.add_argument("--brief", action="store_true", help="only until each is caught")
+    parser.add_argument("--effort", type=int, metavar="SEEDS",
+                        help="of the check that this is a part of: brief below 10,000")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     args = parser.parse_args()
+    args.brief = args.brief or (args.effort is not None and args.effort < 10000)
     if not Path(args.sim).exists():
         sys.exit(f"run_mutants: no simulator at {args.sim}: ninja -C BUILD test/sim/sim")
     found = mutants(args.sim)
