@@ -233,8 +233,7 @@ static void watch_victim(struct kill_attempt *attempt)
 			see_unit(attempt, u);
 		see_victim(attempt);
 		if (!attempt->victim_gone && sy_clock_now_ns() > end_ns) {
-			kill_attempt_fault(attempt, "client", "it does not end, and is doing");
-			kill_attempt_fault(attempt, "client", journal->doing);
+			kill_attempt_fault(attempt, "client: it does not end; it does", journal->doing);
 			kill(attempt->victim, SIGKILL);
 			waitpid(attempt->victim, &attempt->victim_status, 0);
 			kill(cluster.units[0], SIGCONT); /* it may have stopped it: want_room */
