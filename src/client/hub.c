@@ -68,8 +68,10 @@ static void hub_free(struct sy_hub *hub)
 	sy_dir_client_close(hub->directory);
 	if (hub->epoll_fd >= 0)
 		close(hub->epoll_fd);
-	if (hub->wake_fd >= 0)
-		close(hub->wake_fd);
+	if (hub->leader_fd >= 0)
+		close(hub->leader_fd);
+	if (hub->keeper_fd >= 0)
+		close(hub->keeper_fd);
 	if (hub->bell_fd >= 0)
 		close(hub->bell_fd);
 	sy_bell_unmap(hub->bell);
@@ -108,7 +110,6 @@ static sy_status learn_units(struct sy_hub *hub, uint64_t deadline_ns, sy_error 
 static sy_status make_parts(struct sy_hub *hub, sy_error *err)
 {
 	pthread_condattr_t monotonic;
-	struct epoll_event wake = {.events = EPOLLIN, .data.u64 = 0};
 
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -118,13 +119,13 @@ static sy_status make_parts(struct sy_hub *hub, sy_error *err)
 	pthread_condattr_destroy(&monotonic);
 
 	hub->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	hub->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	hub->leader_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	hub->keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	hub->scratch.bytes = SY_SCRATCH_BYTES;
 	hub->scratch.data = aligned_alloc(64, SY_SCRATCH_BYTES);
 	hub->lane_copy = aligned_alloc(64, SY_RING_BYTES);
-	if (hub->epoll_fd < 0 || hub->wake_fd < 0 || hub->scratch.data == NULL ||
-	    hub->lane_copy == NULL ||
-	    epoll_ctl(hub->epoll_fd, EPOLL_CTL_ADD, hub->wake_fd, &wake) != 0)
+	if (hub->epoll_fd < 0 || hub->leader_fd < 0 || hub->keeper_fd < 0 ||
+	    hub->scratch.data == NULL || hub->lane_copy == NULL)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot make the client's descriptors (errno %d)",
 		               errno);
 	sy_status status = sy_control_context_open(&hub->context, err);
@@ -218,11 +219,9 @@ static void finish(struct sy_hub *hub)
 		sy_link_pump(hub->links[i], sy_clock_now_ns());
 	}
 	while (!notices_done(hub) && sy_clock_now_ns() < end_ns) {
-		struct epoll_event event;
-
 		/* No keeper sees the end of a unit any more. */
 		if (hub->lane_count > 0)
-			sy_hub_serve(hub, &event, epoll_wait(hub->epoll_fd, &event, 1, 0));
+			sy_hub_serve(hub, hub->keeper_fd, 0);
 		sy_hub_lead(hub, sy_min_u64(end_ns, sy_clock_now_ns() + LOOK_NS));
 	}
 	for (uint32_t i = 0; i < hub->unit_count; i++) {

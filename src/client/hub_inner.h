@@ -66,7 +66,10 @@ struct sy_hub {
 	struct sy_ucx_mover *mover; /* NULL: not needed yet, or `mover_fault` says why there is none */
 	sy_error mover_fault;
 
-	int epoll_fd, wake_fd;   /* wake_fd ends a sleep in epoll */
+	int epoll_fd;
+	/* Each ends one's sleep on the epoll set. One for both, in the set itself, would be taken by
+	 * the wrong one, who then sleeps on. */
+	int leader_fd, keeper_fd;
 	struct sy_bell *bell;    /* rung by units that wrote into a lane, and to end a sleep on it */
 	int bell_fd;
 	uint32_t lane_count;     /* links with a lane: with any, who leads sleeps on the bell, and the
@@ -74,9 +77,8 @@ struct sy_hub {
 	struct sy_ring_budget budget;
 	uint8_t *lane_copy;      /* SY_RING_BYTES, for receiving, under the lock */
 	struct sy_waiter *leader, *waiters;
-	bool leader_on_bell, keeper_in_epoll; /* asleep there */
+	bool leader_on_bell, leader_in_epoll, keeper_in_epoll; /* asleep there */
 	struct sy_spin spin;     /* of the leader */
-	uint32_t epoll_sleepers; /* in sy_hub_lead: the leader, and the keeper for a moment */
 	struct sy_scratch scratch; /* for decoding, under the lock */
 
 	pthread_t keeper;
@@ -122,8 +124,9 @@ void sy_waiter_wake(struct sy_hub *hub, struct sy_waiter *waiter);
 /* Sleeps in epoll until a message, a wake-up or the instant; then serves what came. */
 void sy_hub_lead(struct sy_hub *hub, uint64_t until_ns);
 
-/* Serves what an epoll_wait gave. */
-void sy_hub_serve(struct sy_hub *hub, const struct epoll_event *events, int count);
+/* Sleeps until the epoll set has something or wake_fd is written, drops the lock meanwhile, and
+ * serves what came. wait_ms 0: without a sleep. */
+void sy_hub_serve(struct sy_hub *hub, int wake_fd, int wait_ms);
 
 /* hub_keep.c */
 void *sy_hub_keeper(void *hub);

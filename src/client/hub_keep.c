@@ -6,8 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READY_MAX = 64 }; /* descriptors served a turn */
-
 static const uint64_t LOOK_AGAIN_NS = 1000 * 1000 * 1000;
 /* While the keeper connects nobody looks at the time for the others: less than the 100 ms that a
  * call may be late. What takes longer is tried again after a backoff. */
@@ -26,7 +24,7 @@ void sy_hub_wake_keeper(struct sy_hub *hub)
 	uint64_t one = 1;
 
 	if (hub->keeper_in_epoll)
-		(void)!write(hub->wake_fd, &one, sizeof one);
+		(void)!write(hub->keeper_fd, &one, sizeof one);
 	else
 		pthread_cond_signal(&hub->keeper_wake);
 }
@@ -34,16 +32,12 @@ void sy_hub_wake_keeper(struct sy_hub *hub)
 /* While the leader sleeps on the bell nobody else sees the end of a socket, nor ZeroMQ. */
 static void sleep_in_epoll(struct sy_hub *hub, uint64_t now_ns)
 {
-	struct epoll_event events[READY_MAX];
 	int wait_ms = sy_clock_poll_ms(
 		now_ns, sy_min_u64(hub->keeper_wakes_ns, now_ns + LOOK_AGAIN_NS));
 
 	hub->keeper_in_epoll = true;
-	pthread_mutex_unlock(&hub->lock);
-	int count = epoll_wait(hub->epoll_fd, events, READY_MAX, wait_ms);
-	pthread_mutex_lock(&hub->lock);
+	sy_hub_serve(hub, hub->keeper_fd, wait_ms);
 	hub->keeper_in_epoll = false;
-	sy_hub_serve(hub, events, count < 0 ? 0 : count);
 }
 
 static void sleep_until(struct sy_hub *hub, uint64_t now_ns)

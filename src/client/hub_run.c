@@ -1,5 +1,6 @@
 /* Operations: started under the lock, written outside it, waited for by turns. */
 #include <errno.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,20 +29,28 @@ void sy_waiter_wake(struct sy_hub *hub, struct sy_waiter *waiter)
 		pthread_cond_signal(&waiter->wake);
 	else if (hub->leader_on_bell)
 		sy_bell_ring(hub->bell);
-	else if (hub->epoll_sleepers > 0) /* else it is at work itself, and sees it by `awake` */
-		(void)!write(hub->wake_fd, &one, sizeof one);
+	else if (hub->leader_in_epoll) /* else it is at work itself, and sees it by `awake` */
+		(void)!write(hub->leader_fd, &one, sizeof one);
 }
 
-void sy_hub_serve(struct sy_hub *hub, const struct epoll_event *events, int count)
+void sy_hub_serve(struct sy_hub *hub, int wake_fd, int wait_ms)
 {
+	struct epoll_event events[READY_MAX];
+	struct pollfd sources[] = {{.fd = hub->epoll_fd, .events = POLLIN},
+	                           {.fd = wake_fd, .events = POLLIN}};
 	uint64_t drained;
 
+	if (wait_ms != 0) {
+		pthread_mutex_unlock(&hub->lock);
+		if (poll(sources, 2, wait_ms) > 0 && sources[1].revents != 0)
+			(void)!read(wake_fd, &drained, sizeof drained);
+		pthread_mutex_lock(&hub->lock);
+	}
+	int count = epoll_wait(hub->epoll_fd, events, READY_MAX, 0);
 	for (int i = 0; i < count; i++) {
 		uint64_t tag = events[i].data.u64;
 
-		if (tag == 0)
-			(void)!read(hub->wake_fd, &drained, sizeof drained);
-		else if (hub->links[(tag >> 1) - 1] != NULL)
+		if (hub->links[(tag >> 1) - 1] != NULL)
 			sy_link_ready(hub->links[(tag >> 1) - 1], (tag & 1) != 0);
 	}
 }
@@ -88,19 +97,13 @@ static void lead_on_bell(struct sy_hub *hub, uint64_t until_ns)
 
 void sy_hub_lead(struct sy_hub *hub, uint64_t until_ns)
 {
-	struct epoll_event events[READY_MAX];
-
 	if (hub->lane_count > 0) {
 		lead_on_bell(hub, until_ns);
 		return;
 	}
-	int wait_ms = sy_clock_poll_ms(sy_clock_now_ns(), until_ns);
-	hub->epoll_sleepers++;
-	pthread_mutex_unlock(&hub->lock);
-	int count = epoll_wait(hub->epoll_fd, events, READY_MAX, wait_ms);
-	pthread_mutex_lock(&hub->lock);
-	hub->epoll_sleepers--;
-	sy_hub_serve(hub, events, count < 0 ? 0 : count);
+	hub->leader_in_epoll = until_ns != 0;
+	sy_hub_serve(hub, hub->leader_fd, sy_clock_poll_ms(sy_clock_now_ns(), until_ns));
+	hub->leader_in_epoll = false;
 }
 
 static void wait_for_wake(struct sy_hub *hub, struct sy_waiter *me, uint64_t until_ns)
