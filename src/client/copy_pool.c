@@ -100,7 +100,7 @@ static void *help(void *argument)
 		part(context);
 		pthread_mutex_lock(&pool->lock);
 		if (--pool->active == 0)
-			pthread_cond_signal(&pool->idle);
+			pthread_cond_broadcast(&pool->idle);
 	}
 	pthread_mutex_unlock(&pool->lock);
 	return NULL;
@@ -127,15 +127,14 @@ static void start(struct sy_copy_pool *pool)
 
 void sy_copy_pool_run(struct sy_copy_pool *pool, void (*part)(void *context), void *context)
 {
-	bool mine = false;
+	uint64_t job = 0; /* ours; 0: others have the helpers */
 
 	if (pool != NULL) {
 		pthread_mutex_lock(&pool->lock);
 		if (!pool->started)
 			start(pool);
-		mine = pool->part == NULL && pool->active == 0 && pool->helper_count > 0;
-		if (mine) {
-			pool->job++;
+		if (pool->part == NULL && pool->active == 0 && pool->helper_count > 0) {
+			job = ++pool->job;
 			pool->part = part;
 			pool->context = context;
 			pthread_cond_broadcast(&pool->work);
@@ -143,11 +142,12 @@ void sy_copy_pool_run(struct sy_copy_pool *pool, void (*part)(void *context), vo
 		pthread_mutex_unlock(&pool->lock);
 	}
 	part(context);
-	if (!mine)
+	if (job == 0)
 		return;
 	pthread_mutex_lock(&pool->lock);
 	pool->part = NULL; /* who has not begun with it does not begin any more */
-	while (pool->active > 0) /* each is at its last piece */
+	/* Each is at its last piece. Another job began: ours had no helper left. */
+	while (pool->active > 0 && pool->job == job)
 		pthread_cond_wait(&pool->idle, &pool->lock);
 	pthread_mutex_unlock(&pool->lock);
 }

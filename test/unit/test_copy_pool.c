@@ -113,6 +113,55 @@ static void test_many_callers(void **state)
 	sy_copy_pool_put(pool);
 }
 
+/* The caller is done as soon as a helper has begun, which takes a moment: runs wait for their
+ * helpers while others take these. All meet before each turn: who is not woken has nobody to wake
+ * him later. */
+struct slow {
+	pthread_t caller;
+	bool begun;
+};
+
+static pthread_barrier_t turn;
+
+static void slow_part(void *context)
+{
+	struct slow *slow = context;
+	bool helps = !pthread_equal(slow->caller, pthread_self());
+
+	if (helps)
+		__atomic_store_n(&slow->begun, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < 20 && (helps || !__atomic_load_n(&slow->begun, __ATOMIC_RELAXED)); i++)
+		sched_yield();
+}
+
+static void *call_in_turns(void *context)
+{
+	for (int i = 0; i < 10 * RUNS; i++) {
+		pthread_barrier_wait(&turn);
+		for (int run = 0; run < 3; run++) {
+			struct slow slow = {.caller = pthread_self()};
+
+			sy_copy_pool_run(context, slow_part, &slow);
+		}
+	}
+	return context;
+}
+
+static void test_each_run_ends(void **state)
+{
+	(void)state;
+	struct sy_copy_pool *pool = sy_copy_pool_get();
+	pthread_t callers[CALLERS];
+
+	pthread_barrier_init(&turn, NULL, CALLERS);
+	for (int i = 0; i < CALLERS; i++)
+		assert_int_equal(pthread_create(&callers[i], NULL, call_in_turns, pool), 0);
+	for (int i = 0; i < CALLERS; i++)
+		assert_int_equal(pthread_join(callers[i], NULL), 0);
+	pthread_barrier_destroy(&turn);
+	sy_copy_pool_put(pool);
+}
+
 /* All that ask share one, its threads come with the first run, and the last one ends them. */
 static void test_threads_end(void **state)
 {
@@ -160,6 +209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_piece_once),
 		cmocka_unit_test(test_many_callers),
+		cmocka_unit_test(test_each_run_ends),
 		cmocka_unit_test(test_threads_end),
 		cmocka_unit_test(test_fork_child),
 	};
