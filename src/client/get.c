@@ -121,10 +121,10 @@ static bool can_view(const struct sy_lookup *lookup)
 	return true;
 }
 
-static sy_status get_items(struct sy_hub *hub, const struct sy_items *items, size_t column_count,
-                           int flags, uint64_t deadline_ns, sy_result **ret_result, sy_error *err)
+static sy_status get_at_once(struct sy_hub *hub, const struct sy_items *items,
+                             size_t column_count, bool view, uint64_t deadline_ns,
+                             sy_result **ret_result, sy_error *err)
 {
-	bool view = (flags & SY_GET_VIEW) != 0;
 	struct sy_lookup lookup;
 	sy_result *result = NULL;
 	sy_status status =
@@ -139,9 +139,51 @@ static sy_status get_items(struct sy_hub *hub, const struct sy_items *items, siz
 		              : copy_all(hub, items, &lookup, result, deadline_ns, err);
 	if (!view || status != SY_OK)
 		sy_lookup_unpin(hub, &lookup);
+	sy_lookup_done(&lookup);
+	if (status != SY_OK)
+		sy_result_free(result);
+	else
+		*ret_result = result;
+	return status;
+}
+
+/* All of them as copies. What a unit cannot hold at once, for it lies on its disk and is more than
+ * its slab, is got one half after the other: a row has one state all the same. */
+static sy_status get_copies(struct sy_hub *hub, const struct sy_items *items, size_t column_count,
+                            uint64_t deadline_ns, sy_result **ret_result, sy_error *err)
+{
+	struct sy_items halves[2];
+	sy_result *results[2] = {NULL, NULL};
+	sy_error first = err != NULL ? *err : (sy_error){0}; /* with the array it was lent */
+	sy_status status =
+		get_at_once(hub, items, column_count, false, deadline_ns, ret_result, &first);
+
+	if (status != SY_E_UNIT_FULL || !sy_items_halve(items, halves)) {
+		if (status != SY_OK && err != NULL)
+			*err = first;
+		return status;
+	}
+	status = get_copies(hub, &halves[0], 0, deadline_ns, &results[0], err);
+	if (status == SY_OK)
+		status = get_copies(hub, &halves[1], 0, deadline_ns, &results[1], err);
+	if (status == SY_OK)
+		status = sy_result_join(results, halves, column_count, ret_result, err);
+	sy_result_free(results[0]);
+	sy_result_free(results[1]);
+	return status;
+}
+
+static sy_status get_items(struct sy_hub *hub, const struct sy_items *items, size_t column_count,
+                           int flags, uint64_t deadline_ns, sy_result **ret_result, sy_error *err)
+{
+	sy_result *result = NULL;
+	sy_status status =
+		(flags & SY_GET_VIEW) != 0
+			? get_at_once(hub, items, column_count, true, deadline_ns, &result, err)
+			: get_copies(hub, items, column_count, deadline_ns, &result, err);
+
 	if (status == SY_OK && column_count > 0)
 		status = sy_result_summarize(result, err);
-	sy_lookup_done(&lookup);
 	if (status != SY_OK)
 		sy_result_free(result);
 	else

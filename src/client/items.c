@@ -162,7 +162,8 @@ static sy_status number_keys(const sy_key *keys, size_t count, struct names *nam
 sy_status sy_items_from_keys(const sy_key *keys, size_t count, uint32_t unit_count, bool unique,
                              struct sy_items *ret_items, sy_error *err)
 {
-	struct sy_items items = {.count = count, .unit_count = unit_count, .sources_per_index = 1};
+	struct sy_items items = {.count = count, .source_count = count, .unit_count = unit_count,
+	                         .sources_per_index = 1};
 	struct names names = {0};
 	uint32_t *place = NULL;
 
@@ -281,7 +282,7 @@ sy_status sy_items_from_columns(const uint64_t *rows, size_t row_count,
 	struct names names = {0};
 	uint32_t *place = NULL;
 
-	items.count = row_count * field_count;
+	items.count = items.source_count = row_count * field_count;
 	items.items = malloc((items.count + 1) * sizeof *items.items);
 	uint32_t *ids = calloc(field_count + 1, sizeof *ids);
 	sy_status status = items.items != NULL && ids != NULL
@@ -304,6 +305,26 @@ sy_status sy_items_from_columns(const uint64_t *rows, size_t row_count,
 	else
 		*ret_items = items;
 	return status;
+}
+
+bool sy_items_halve(const struct sy_items *items, struct sy_items ret_halves[2])
+{
+	size_t middle = items->count / 2;
+
+	while (middle > 0 && items->items[middle].row == items->items[middle - 1].row)
+		middle--;
+	if (middle == 0) {
+		for (middle = items->count / 2;
+		     middle < items->count && items->items[middle].row == items->items[0].row; middle++)
+			;
+	}
+	if (middle == 0 || middle >= items->count)
+		return false;
+	ret_halves[0] = ret_halves[1] = *items;
+	ret_halves[0].count = middle;
+	ret_halves[1].items += middle;
+	ret_halves[1].count -= middle;
+	return true;
 }
 
 void sy_items_blame_one(const struct sy_items *items, size_t i, sy_error *err)

@@ -19,6 +19,7 @@ struct sy_item {
 struct sy_items {
 	struct sy_item *items;
 	size_t count;
+	size_t source_count; /* of the call; more than count in a part of its items */
 	struct sy_span *fields;
 	uint32_t field_count;
 	uint32_t unit_count; /* row % unit_count + unit_base is the unit */
@@ -45,6 +46,8 @@ sy_status sy_items_from_columns(const uint64_t *rows, size_t row_count,
                                 uint32_t unit_count, bool unique, struct sy_items *ret_items,
                                 sy_error *err);
 void sy_items_done(struct sy_items *items);
+/* Two parts of it, whole rows each, which borrow what it owns. False: it has one row. */
+bool sy_items_halve(const struct sy_items *items, struct sy_items ret_halves[2]);
 /* Sorts items, by (unit, row, field); equal keys stay in the order they have. For items.c; false:
  * memory is short. */
 bool sy_items_sort(struct sy_items *items);

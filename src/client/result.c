@@ -7,25 +7,38 @@
 #include "fail.h"
 #include "guard.h"
 
-sy_status sy_result_new(const struct sy_items *items, const struct sy_lookup *lookup,
-                        size_t column_count, struct sy_result **ret_result, sy_error *err)
+static sy_status new_result(const struct sy_items *items, size_t shape_count,
+                            size_t column_count, struct sy_result **ret_result, sy_error *err)
 {
 	struct sy_result *result = calloc(1, sizeof *result);
-	size_t shape_count = 0;
 
-	for (size_t p = 0; p < lookup->part_count; p++)
-		shape_count += lookup->parts[p].call.op.reply.resolved.shape_count;
 	if (result != NULL) {
-		result->items = calloc(items->count + 1, sizeof *result->items);
+		result->items = calloc(items->source_count + 1, sizeof *result->items);
 		result->shapes = calloc(shape_count + 1, sizeof *result->shapes);
 	}
 	if (result == NULL || result->items == NULL || result->shapes == NULL) {
 		sy_result_free(result);
-		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+		return sy_fail(err, SY_E_SYS, "sy_result_new", "out of memory");
 	}
-	result->count = items->count;
+	result->count = items->source_count;
+	result->shape_count = (uint32_t)shape_count;
 	result->column_count = column_count;
-	result->row_count = column_count == 0 ? 0 : items->count / column_count;
+	result->row_count = column_count == 0 ? 0 : items->source_count / column_count;
+	*ret_result = result;
+	return SY_OK;
+}
+
+sy_status sy_result_new(const struct sy_items *items, const struct sy_lookup *lookup,
+                        size_t column_count, struct sy_result **ret_result, sy_error *err)
+{
+	struct sy_result *result = NULL;
+	size_t shape_count = 0;
+
+	for (size_t p = 0; p < lookup->part_count; p++)
+		shape_count += lookup->parts[p].call.op.reply.resolved.shape_count;
+	sy_status status = new_result(items, shape_count, column_count, &result, err);
+	if (status != SY_OK)
+		return status;
 
 	uint32_t shapes_before = 0;
 	for (size_t p = 0; p < lookup->part_count; p++) {
@@ -50,6 +63,54 @@ sy_status sy_result_new(const struct sy_items *items, const struct sy_lookup *lo
 	}
 	*ret_result = result;
 	return SY_OK;
+}
+
+/* What one half answered goes into the result of both. */
+static void take_half(struct sy_result *result, const struct sy_result *half,
+                      const struct sy_items *items, uint32_t shapes_before)
+{
+	memcpy(result->shapes + shapes_before, half->shapes,
+	       half->shape_count * sizeof *half->shapes);
+	for (size_t i = 0; i < items->count; i++) {
+		size_t source = items->items[i].source;
+
+		result->items[source] = half->items[source];
+		result->items[source].shape += shapes_before;
+	}
+}
+
+static void copy_half(const struct sy_result *result, const struct sy_result *half,
+                      const struct sy_items *items)
+{
+	for (size_t i = 0; i < items->count; i++) {
+		const struct sy_result_item *from = &half->items[items->items[i].source];
+		uint8_t *to = (uint8_t *)(uintptr_t)result->items[items->items[i].source].data;
+
+		if (from->nbytes > 0)
+			memcpy(to, from->data, from->nbytes);
+	}
+}
+
+sy_status sy_result_join(struct sy_result *const halves[2], const struct sy_items items[2],
+                         size_t column_count, struct sy_result **ret_result, sy_error *err)
+{
+	uint32_t first_shapes = halves[0]->shape_count;
+	struct sy_result *result = NULL;
+	sy_status status = new_result(&items[0], first_shapes + halves[1]->shape_count, column_count,
+	                              &result, err);
+
+	if (status != SY_OK)
+		return status;
+	take_half(result, halves[0], &items[0], 0);
+	take_half(result, halves[1], &items[1], first_shapes);
+	status = sy_result_layout(result, err);
+	for (int i = 0; status == SY_OK && i < 2; i++)
+		copy_half(result, halves[i], &items[i]);
+	if (status != SY_OK)
+		sy_result_free(result);
+	else
+		*ret_result = result;
+	return status;
 }
 
 /* A sum that would wrap around becomes one that no block is as large as. */

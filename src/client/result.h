@@ -26,6 +26,7 @@ struct sy_result {
 	size_t count;       /* keys */
 	struct sy_result_item *items; /* by source: row * column_count + column for columns */
 	sy_shape *shapes;
+	uint32_t shape_count;
 	uint8_t *memory; /* copied bytes (block.h) */
 	size_t memory_bytes;
 	struct sy_result_hold *holds;
@@ -42,6 +43,11 @@ struct sy_result {
  * result's items have no data yet. SY_E_SYS. */
 sy_status sy_result_new(const struct sy_items *items, const struct sy_lookup *lookup,
                         size_t column_count, struct sy_result **ret_result, sy_error *err);
+
+/* One of copies out of those of the halves of its items (sy_items_halve), which were got as keys
+ * and stay the caller's. SY_E_SYS. */
+sy_status sy_result_join(struct sy_result *const halves[2], const struct sy_items items[2],
+                         size_t column_count, struct sy_result **ret_result, sy_error *err);
 
 /* Lays out memory for every value and makes items point into it; columns side by side. */
 sy_status sy_result_layout(struct sy_result *result, sy_error *err);

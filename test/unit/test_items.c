@@ -36,6 +36,26 @@ static uint64_t draw_row(struct sy_prng *prng, uint32_t spread)
 	return sy_prng_next(prng) & masks[spread];
 }
 
+/* Both halves hold something, and no row lies in both; only one row cannot be halved. */
+static void check_halves(const struct sy_items *items)
+{
+	struct sy_items halves[2];
+	const struct sy_item *all = items->items;
+
+	if (!sy_items_halve(items, halves)) {
+		for (size_t i = 1; i < items->count; i++)
+			assert_true(all[i].row == all[0].row);
+		return;
+	}
+	size_t middle = halves[0].count;
+	assert_true(middle > 0 && middle < items->count);
+	assert_ptr_equal(halves[0].items, all);
+	assert_ptr_equal(halves[1].items, all + middle);
+	assert_int_equal(halves[1].count, items->count - middle);
+	assert_true(all[middle].row != all[middle - 1].row);
+	assert_int_equal(halves[0].source_count, items->source_count);
+}
+
 static void check(const struct sy_items *items, struct plain *expected, size_t count)
 {
 	assert_int_equal(items->count, count);
@@ -49,6 +69,8 @@ static void check(const struct sy_items *items, struct plain *expected, size_t c
 		assert_int_equal(name.bytes, strlen(expected[i].field));
 		assert_memory_equal(name.data, expected[i].field, name.bytes);
 	}
+	assert_int_equal(items->source_count, count);
+	check_halves(items);
 }
 
 static const char *const names[FIELDS_MAX] = {"c", "a", "bb", "b", "ab", "d"};
