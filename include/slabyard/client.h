@@ -116,7 +116,9 @@ enum {
 
 /* Gets count keys; keys that the unit does not have are not an error: sy_result_value says so.
  * A key asked twice is answered twice. All fields of one row come from one state of that row.
- * SY_E_LOST (err->indexes: keys of dead units), SY_E_TRANSFER_FAILED, SY_E_TIMEOUT. */
+ * SY_E_LOST (err->indexes: keys of dead units, and keys whose values the disk tier of a unit that
+ * lives has lost, which stay so until they are put or cleared), SY_E_TRANSFER_FAILED,
+ * SY_E_TIMEOUT. */
 SY_API sy_status sy_client_get(sy_client *client, const sy_key *keys, size_t count, int flags,
                                uint64_t deadline_ns, sy_result **ret_result, sy_error *err);
 

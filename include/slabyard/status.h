@@ -52,7 +52,7 @@ typedef struct sy_error {
 	bool in_flight;      /* a transfer may still land: its memory must not be used again */
 	const char *where;   /* static: the function that failed */
 	const char *reason;  /* static: a Busy reason, the full resource of UnitFull, "dead" where
-	                      * the unit is, or NULL */
+	                      * the unit is, "disk" where its disk tier lost a value, or NULL */
 	uint64_t need;         /* UnitFull: units of the resource; bytes for "bytes" */
 	uint64_t free;         /* UnitFull: free units in all */
 	uint64_t largest_hole; /* UnitFull "bytes": the longest contiguous free run */

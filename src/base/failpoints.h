@@ -32,6 +32,8 @@
 	X(UNIT_EFFECT_PEER_DONE, "unit_effect_peer_done", "before a client is watched no more") \
 	X(UNIT_EFFECT_DISK_WRITE, "unit_effect_disk_write", "before a blob's record is written") \
 	X(UNIT_EFFECT_DISK_READ, "unit_effect_disk_read", "before one is read back") \
+	X(UNIT_DISK_ASKED, "unit_disk_asked", "a request is made, the system was not asked") \
+	X(UNIT_DISK_ANSWERED, "unit_disk_answered", "the system has done it, nobody was told") \
 	X(UNIT_DISK_DONE, "unit_disk_done", "a disk operation is over, its blob not moved") \
 	X(UNIT_RINGING, "unit_ringing", "replies lie in the ring, the client's bell was not rung") \
 	X(UNIT_ACCEPTED, "unit_accepted", "a client has connected and was told nothing") \

@@ -172,8 +172,41 @@ enum sy_unit_state {
 #undef SY_UNIT_STATE_ENUM
 };
 
-/* One key in the answer of resolve_keys. */
-enum sy_found { SY_FOUND_ABSENT = 0, SY_FOUND_PINNED = 1, SY_FOUND_INLINE = 2 };
+/* One key in the answer of resolve_keys. Of a lost one the disk tier had the only bytes and cannot
+ * give them back: it is said so until it is put anew or cleared. X(name, value, why) */
+#define SY_LOSS_LIST(X) \
+	X(SY_FOUND_LOST_DAMAGED, 3, "what was read is not what was written") \
+	X(SY_FOUND_LOST_UNREADABLE, 4, "its file cannot be read") \
+	X(SY_FOUND_LOST_CUT, 5, "its file is gone or was cut off")
+
+enum sy_found {
+	SY_FOUND_ABSENT = 0,
+	SY_FOUND_PINNED = 1,
+	SY_FOUND_INLINE = 2,
+#define SY_LOSS_ENUM(name, value, why) name = value,
+	SY_LOSS_LIST(SY_LOSS_ENUM)
+#undef SY_LOSS_ENUM
+	SY_FOUND_COUNT
+};
+
+static inline bool sy_found_is_value(uint8_t found)
+{
+	return found == SY_FOUND_PINNED || found == SY_FOUND_INLINE;
+}
+
+static inline bool sy_found_is_lost(uint8_t found)
+{
+	return found >= SY_FOUND_LOST_DAMAGED && found < SY_FOUND_COUNT;
+}
+
+/* How a disk operation ended. */
+enum sy_disk_result {
+	SY_DISK_OK = 0,
+	SY_DISK_FAILED,
+	SY_DISK_FULL,    /* a write, for lack of room */
+	SY_DISK_DAMAGED, /* a read: other bytes than were written */
+	SY_DISK_CUT,     /* a read: there is no such place in a file any more */
+};
 
 /* The answer of resolve_keys, arrays in request order, lent by whoever asks. */
 struct sy_resolved {

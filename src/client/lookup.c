@@ -174,6 +174,63 @@ static void check_places(struct sy_hub *hub, struct sy_lookup_part *part)
 	call->status = status;
 }
 
+static const char *why_lost(uint8_t found)
+{
+	static const char *const words[] = {
+#define LOSS_WORDS(name, value, why) [value] = why,
+		SY_LOSS_LIST(LOSS_WORDS)
+#undef LOSS_WORDS
+	};
+	return words[found];
+}
+
+/* What the unit's disk lost fails its part; the other keys can be asked for again. */
+static void check_losses(struct sy_hub *hub, struct sy_lookup_part *part)
+{
+	struct sy_call *call = &part->call;
+	const uint8_t *found = call->op.reply.resolved.found;
+
+	for (uint32_t k = 0; k < call->op.reply.key_count; k++) {
+		if (!sy_found_is_lost(found[k]))
+			continue;
+		if (sy_lookup_part_pinned(part))
+			sy_hub_unpin(hub, call->unit_id, call->op.incarnation, call->op.name);
+		call->status = sy_fail(&call->error, SY_E_LOST, "get",
+		                       "the disk of unit %u lost the value of row %llu: %s",
+		                       call->unit_id, (unsigned long long)part->rows[k],
+		                       why_lost(found[k]));
+		call->error.reason = "disk";
+		part->some_lost = true;
+		return;
+	}
+}
+
+static bool is_lost(const struct sy_lookup_part *part, size_t k)
+{
+	return !part->some_lost || sy_found_is_lost(part->call.op.reply.resolved.found[k]);
+}
+
+/* Blames the keys that are lost, of columns their rows: one row's items stand side by side. */
+static void blame_losses(const struct sy_lookup_part *part, sy_error *err)
+{
+	const struct sy_items *items = part->items;
+
+	for (size_t first = part->first, last = first, k = 0; first < part->last; first = last) {
+		bool lost = false;
+
+		for (; last < part->last; last++) {
+			if (items->items[last].row != items->items[first].row)
+				break;
+			k = sy_lookup_key(part, last, k);
+			lost = lost || is_lost(part, k);
+			if (items->sources_per_index == 1 && is_lost(part, k))
+				sy_items_blame_one(items, last, err);
+		}
+		if (lost && items->sources_per_index != 1)
+			sy_items_blame(items, first, last, err);
+	}
+}
+
 /* The failure to report, its keys blamed; the parts that did resolve are unpinned. */
 static sy_status report(struct sy_hub *hub, struct sy_lookup *lookup, sy_error *err)
 {
@@ -195,8 +252,9 @@ static sy_status report(struct sy_hub *hub, struct sy_lookup *lookup, sy_error *
 		const struct sy_lookup_part *part = &lookup->parts[i];
 
 		/* Where some are lost, those alone are named: the others can be asked again. */
-		if (part->call.status != SY_OK &&
-		    (worst->call.status != SY_E_LOST || part->call.status == SY_E_LOST))
+		if (part->call.status == SY_E_LOST)
+			blame_losses(part, err);
+		else if (part->call.status != SY_OK && worst->call.status != SY_E_LOST)
 			sy_items_blame(part->items, part->first, part->last, err);
 	}
 	return worst->call.status;
@@ -223,6 +281,8 @@ static sy_status run(struct sy_hub *hub, struct sy_lookup *lookup, uint32_t inli
 	for (size_t i = 0; i < lookup->part_count; i++) {
 		if (lookup->parts[i].call.status == SY_OK)
 			check_places(hub, &lookup->parts[i]);
+		if (lookup->parts[i].call.status == SY_OK)
+			check_losses(hub, &lookup->parts[i]);
 	}
 	return report(hub, lookup, err);
 }

@@ -14,6 +14,7 @@ struct sy_lookup_part {
 	uint64_t *rows;
 	uint16_t *field_of;
 	struct sy_span *fields;
+	bool some_lost; /* call.status is SY_E_LOST, of the keys that its answer says so of */
 };
 
 /* All of them. sy_lookup_done frees the memory; pins are the owner's to give back. */
@@ -26,8 +27,8 @@ struct sy_lookup {
  * request is sent before any reply is waited for. On success every part holds an
  * answer, its pin (call.op.name, if call.op.reply says any key is pinned) and its slab
  * (call.remote), in which all that is pinned lies. On failure everything is unpinned and freed,
- * and err->indexes name the keys of the parts that failed: SY_E_LOST before SY_E_TIMEOUT before
- * SY_E_TRANSFER_FAILED.
+ * and err->indexes name the keys of the parts that failed, of values that a unit's disk lost those
+ * alone: SY_E_LOST before SY_E_TIMEOUT before SY_E_TRANSFER_FAILED.
  * inline_max_bytes 0: every value is pinned. */
 sy_status sy_lookup_run(struct sy_hub *hub, const struct sy_items *sets, size_t set_count,
                         uint32_t inline_max_bytes, uint64_t deadline_ns,

@@ -1,4 +1,5 @@
-/* What a failed operation means: the one place that may say lost (I9). */
+/* What a failed operation means: the one place that may say lost (I9), but
+ * for what a living unit says of its own disk (lookup.c). */
 #include "guard.h"
 #include "machine.h"
 

@@ -122,7 +122,7 @@ struct sy_event {
 		struct {
 			uint32_t blob;  /* as the effect said, as is the grant */
 			uint64_t grant;
-			bool ok, full;  /* full: it failed for lack of room on the disk */
+			uint8_t result; /* enum sy_disk_result */
 		} disk;
 	};
 };

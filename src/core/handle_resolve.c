@@ -84,9 +84,9 @@ static bool hold(struct lookup *l, uint32_t blob)
 	return l->pin != 0 && sy_pin_take(core, l->pin, blob);
 }
 
-static void write_absent(const struct sy_resolved *out, uint32_t k)
+static void write_none(const struct sy_resolved *out, uint32_t k, uint8_t found)
 {
-	out->found[k] = SY_FOUND_ABSENT;
+	out->found[k] = found;
 	out->dtype[k] = 0;
 	out->kind[k] = 0;
 	out->offset[k] = 0;
@@ -117,6 +117,12 @@ static uint32_t lies_in(struct lookup *l, const struct sy_entry *e, uint64_t nby
 	return copy;
 }
 
+/* An enum sy_found of a loss, or 0. What has no bytes cannot be lost. */
+static uint8_t loss_of(struct sy_core *core, uint32_t blob, uint64_t nbytes)
+{
+	return sy_tier_is_on(core) && nbytes > 0 ? sy_tiered_at(core, blob)->lost : 0;
+}
+
 /* False: it would have to be pinned, and pins are short. */
 static bool write_found(struct lookup *l, uint32_t k, uint32_t entry)
 {
@@ -124,6 +130,11 @@ static bool write_found(struct lookup *l, uint32_t k, uint32_t entry)
 	const struct sy_resolved *out = l->call->request->resolve.out;
 	const struct sy_entry *e = sy_entry_at(core, entry);
 	uint64_t nbytes = sy_entry_bytes(core, e), base = 0;
+	uint8_t loss = loss_of(core, e->blob, nbytes);
+	if (loss != 0) {
+		write_none(out, k, loss);
+		return true;
+	}
 	uint32_t blob = lies_in(l, e, nbytes, &base);
 	if (blob == 0) {
 		l->waits = true;
@@ -197,9 +208,21 @@ static enum sy_run refuse_pins(struct lookup *l)
 	return sy_refuse_full(l->call, SY_RESOURCE_PINS, need, refs->capacity - refs->used);
 }
 
+/* How much of the disk one resolve may have in the slab. Whoever takes values inline copies them,
+ * so it can ask for its rows in parts; what takes half of the slab at once would wait long for
+ * room and keep others waiting. */
+static uint64_t load_limit(const struct lookup *l)
+{
+	const struct sy_event_request *r = l->call->request;
+	uint64_t slab_bytes = l->call->step->core->params.slab_bytes;
+	bool in_parts = r->resolve.inline_max_bytes > 0 &&
+	                r->resolve.rows[0] != r->resolve.rows[r->resolve.row_count - 1];
+	return in_parts ? slab_bytes / 2 : slab_bytes;
+}
+
 /* Something is on disk: what was pinned is given back, and all is looked up again in one step once
  * it has been read. */
-static enum sy_run wait_for_disk(struct lookup *l)
+static enum sy_run wait_for_disk(const struct lookup *l)
 {
 	struct sy_call *call = l->call;
 	struct sy_core *core = call->step->core;
@@ -210,7 +233,8 @@ static enum sy_run wait_for_disk(struct lookup *l)
 	uint64_t need = 0;
 	if (l->pin != 0)
 		sy_pin_drop(core, l->pin, false, call->step->now_ns);
-	switch (sy_load_start(core, call->step->now_ns, waiting->head == parked, &copy, &need)) {
+	switch (sy_load_start(core, call->step->now_ns, load_limit(l), waiting->head == parked, &copy,
+	                      &need)) {
 	case SY_LOAD_WAIT:
 		return sy_park_hold_load(call, copy, need);
 	case SY_LOAD_FULL:
@@ -244,7 +268,7 @@ enum sy_run sy_handle_resolve(struct sy_call *call)
 	for (uint32_t k = 0; k < r->resolve.key_count; k++) {
 		uint32_t entry = (uint32_t)r->resolve.out->offset[k];
 		if (entry == 0)
-			write_absent(r->resolve.out, k);
+			write_none(r->resolve.out, k, SY_FOUND_ABSENT);
 		else if (!write_found(&l, k, entry))
 			return refuse_pins(&l);
 	}

@@ -219,7 +219,7 @@ static void fail_write(struct sy_core *core, const struct sy_event *event, uint6
 {
 	struct sy_tier *tier = &core->volatiles.tier;
 	tier->write_errors++;
-	tier->full_count += event->disk.full;
+	tier->full_count += event->disk.result == SY_DISK_FULL;
 	tier->pause_until_ns = now_ns + pause_ns;
 }
 
@@ -265,10 +265,11 @@ static void write_done(struct sy_core *core, uint32_t index, const struct sy_eve
 {
 	struct sy_tier *tier = &core->volatiles.tier;
 	struct sy_blob *blob = sy_blob_at(core, index);
+	bool ok = event->disk.result == SY_DISK_OK;
 	sy_tiered_at(core, index)->running = false;
 	blob->io_count--;
 	tier->writes_running--;
-	if (event->disk.ok)
+	if (ok)
 		tier->written_bytes += blob->nbytes;
 	else
 		fail_write(core, event, now_ns);
@@ -276,9 +277,9 @@ static void write_done(struct sy_core *core, uint32_t index, const struct sy_eve
 	if (leaves && sy_region_space_of(core, blob->offset) == SY_SPACE_SLAB)
 		tier->demoting_bytes -= blob->nbytes;
 	if (blob->state == SY_BLOB_DEMOTING)
-		demote_done(core, index, event->disk.ok, now_ns);
+		demote_done(core, index, ok, now_ns);
 	else if (blob->state == SY_BLOB_COMMITTING)
-		commit_done(core, index, event->disk.ok, now_ns);
+		commit_done(core, index, ok, now_ns);
 	else
 		sy_blob_settle(core, index, now_ns);
 }
@@ -295,7 +296,7 @@ void sy_tier_done(struct sy_step *step, const struct sy_event *event)
 		return;
 	/* A copy has no entries and no record of its own. */
 	if (blob->entry_count == 0)
-		sy_load_done(core, index, event->disk.ok, step->now_ns);
+		sy_load_done(core, index, event->disk.result, step->now_ns);
 	else
 		write_done(core, index, event, step->now_ns);
 	core->volatiles.tier.changed = true;

@@ -7,7 +7,8 @@
  *                              ask for it, pinned by them, and dropped some seconds after the last
  *   a blob is read again       its whole copy becomes the blob's region: PUBLISHED
  *   a write fails              the blob stays where it is, and the tier pauses
- *   a read fails twice         the blob is lost: its keys are absent from then on
+ *   a read fails twice         the blob is lost: resolves are told so and why, until its keys are
+ *                              put anew or cleared
  *
  * Each of its disk operations holds io_count of the blobs whose region or record it touches. */
 #ifndef SY_TIER_H
@@ -53,12 +54,12 @@ enum sy_load_start {
 	SY_LOAD_FULL,    /* as much as *ret_need cannot be had at once */
 	SY_LOAD_TOO_MANY /* the queue is full */
 };
-/* Begins the reads that were asked for and are not under way. first: it may take the room of
- * copies that others have not come for yet. */
-enum sy_load_start sy_load_start(struct sy_core *core, uint64_t now_ns, bool first,
-                                 uint32_t *ret_copy, uint64_t *ret_need);
-/* A read ended; a first failure is tried again. */
-void sy_load_done(struct sy_core *core, uint32_t copy, bool ok, uint64_t now_ns);
+/* Begins the reads that were asked for and are not under way, unless they are more than `limit`
+ * bytes. first: it may take the room of copies that others have not come for yet. */
+enum sy_load_start sy_load_start(struct sy_core *core, uint64_t now_ns, uint64_t limit,
+                                 bool first, uint32_t *ret_copy, uint64_t *ret_need);
+/* A read ended (enum sy_disk_result); a first failure is tried again. */
+void sy_load_done(struct sy_core *core, uint32_t copy, uint8_t result, uint64_t now_ns);
 /* The idle copy that goes first, if any, is dropped. */
 bool sy_load_evict(struct sy_core *core, uint64_t spare, uint64_t now_ns);
 

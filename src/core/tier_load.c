@@ -117,17 +117,30 @@ static uint32_t begin(struct sy_core *core, uint32_t blob, uint64_t from, uint64
 	return copy;
 }
 
-enum sy_load_start sy_load_start(struct sy_core *core, uint64_t now_ns, bool first,
-                                 uint32_t *ret_copy, uint64_t *ret_need)
+static uint64_t asked_bytes(struct sy_core *core)
+{
+	uint64_t total = 0, from, to;
+	uint32_t blob = core->volatiles.tier.asked_head;
+	for (; blob != 0; blob = sy_tiered_at(core, blob)->asked_next) {
+		widen(core, blob, &from, &to);
+		total += to - from;
+	}
+	return total;
+}
+
+enum sy_load_start sy_load_start(struct sy_core *core, uint64_t now_ns, uint64_t limit,
+                                 bool first, uint32_t *ret_copy, uint64_t *ret_need)
 {
 	struct sy_tier *tier = &core->volatiles.tier;
 	uint32_t wait = 0;
-	uint64_t need = 0, total = 0;
+	uint64_t need = 0;
 	uint32_t blob = tier->asked_head;
+	*ret_need = asked_bytes(core);
+	if (*ret_need > limit)
+		return SY_LOAD_FULL;
 	for (; blob != 0; blob = sy_tiered_at(core, blob)->asked_next) {
 		uint64_t from, to;
 		widen(core, blob, &from, &to);
-		total += to - from;
 		uint32_t copy = find_copy(core, blob, from, to, false);
 		if (copy == 0 && tier->lists[SY_TIER_READS].count >= SY_TIER_QUEUED_MAX)
 			return SY_LOAD_TOO_MANY;
@@ -141,22 +154,21 @@ enum sy_load_start sy_load_start(struct sy_core *core, uint64_t now_ns, bool fir
 	if (tier->asked_head == 0)
 		return SY_LOAD_NONE;
 	*ret_copy = need == 0 ? wait : 0;
-	*ret_need = total > core->params.slab_bytes ? total : need;
-	return total > core->params.slab_bytes ? SY_LOAD_FULL : SY_LOAD_WAIT;
+	*ret_need = need;
+	return SY_LOAD_WAIT;
 }
 
-/* Its bytes are gone: from here on its keys are absent. */
-static void lose(struct sy_core *core, uint32_t blob, uint64_t now_ns)
+/* Its bytes are gone. Nothing of it is read again, also where a part of it could be. */
+static void lose(struct sy_core *core, uint32_t blob, uint8_t result, uint64_t now_ns)
 {
-	uint32_t left = sy_blob_at(core, blob)->live_count, next = 0;
+	struct sy_tiered *t = sy_tiered_at(core, blob);
+	t->lost = SY_FOUND_LOST_UNREADABLE;
+	if (result == SY_DISK_DAMAGED)
+		t->lost = SY_FOUND_LOST_DAMAGED;
+	else if (result == SY_DISK_CUT)
+		t->lost = SY_FOUND_LOST_CUT;
 	core->volatiles.tier.lost_blobs++;
-	for (uint32_t at = sy_blob_at(core, blob)->entry_head; at != 0 && left > 0; at = next) {
-		next = sy_entry_at(core, at)->blob_next;
-		if ((sy_entry_at(core, at)->flags & SY_ENTRY_LIVE) == 0)
-			continue;
-		left--;
-		sy_entry_kill(core, at, now_ns);
-	}
+	sy_tier_drop_copies(core, blob, now_ns);
 }
 
 /* One that is read again and again belongs into the slab, if that has room. */
@@ -189,29 +201,29 @@ static void ready(struct sy_core *core, uint32_t blob, uint32_t copy, uint64_t n
 	sy_tiered_at(core, blob)->reads = 0;
 }
 
-void sy_load_done(struct sy_core *core, uint32_t copy, bool ok, uint64_t now_ns)
+void sy_load_done(struct sy_core *core, uint32_t copy, uint8_t result, uint64_t now_ns)
 {
 	struct sy_tier *tier = &core->volatiles.tier;
 	struct sy_tiered *t = sy_tiered_at(core, copy);
 	uint32_t blob = t->source;
 	t->running = false;
 	tier->reads_running--;
-	tier->read_errors += !ok;
+	tier->read_errors += result != SY_DISK_OK;
 	sy_blob_at(core, copy)->io_count--;
 	if (blob == 0) {
 		sy_blob_settle(core, copy, now_ns);
 		return;
 	}
 	sy_blob_at(core, blob)->io_count--;
-	if (sy_blob_at(core, blob)->state != SY_BLOB_ON_SSD) {
+	if (sy_blob_at(core, blob)->state != SY_BLOB_ON_SSD || sy_tiered_at(core, blob)->lost != 0) {
 		sy_tier_drop_copy(core, copy, now_ns);
 		sy_blob_settle(core, blob, now_ns);
-	} else if (ok) {
+	} else if (result == SY_DISK_OK) {
 		ready(core, blob, copy, now_ns);
 	} else if (++t->tries < TRIES) {
 		sy_tier_move(core, copy, SY_TIER_READS);
 	} else {
 		sy_tier_drop_copy(core, copy, now_ns);
-		lose(core, blob, now_ns);
+		lose(core, blob, result, now_ns);
 	}
 }

@@ -61,7 +61,7 @@ static void hear_disk(struct sy_daemon *daemon, uint64_t now_ns)
 {
 	struct sy_disk_end end;
 	for (int i = 0; i < SY_DISK_JOBS_MAX && sy_disk_next(daemon->disk, &end); i++)
-		sy_serve_disk(daemon->serve, end.blob, end.grant, end.ok, end.full, now_ns);
+		sy_serve_disk(daemon->serve, end.blob, end.grant, end.result, now_ns);
 }
 
 static const char *admit(void *context, uint64_t session)

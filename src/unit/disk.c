@@ -1,4 +1,4 @@
-#include "disk.h"
+#include "disk_state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,32 +8,13 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "disk_files.h"
 #include "fail.h"
+#include "failpoints.h"
 #include "guard.h"
 
-/* Threads, which is how many requests are under way, and the size of one. */
-enum { THREADS = 8, REQUEST_BLOCKS = 256, REQUEST_BYTES = REQUEST_BLOCKS * SY_RECORD_BLOCK_BYTES };
 /* At most one line of trouble in so long. */
 static const uint64_t quiet_ns = 10000000000u;
-
-struct sy_disk {
-	struct sy_disk_config config;
-	struct sy_disk_files files;
-	int event_fd;
-	uint8_t *buffers; /* REQUEST_BYTES a thread */
-	pthread_t threads[THREADS];
-	uint32_t thread_count;
-
-	pthread_mutex_t lock; /* of all that follows */
-	pthread_cond_t wake;
-	struct sy_disk_job jobs[SY_DISK_JOBS_MAX]; /* a ring: job_count from job_first on */
-	uint32_t job_first, job_count;
-	struct sy_disk_end ends[SY_DISK_JOBS_MAX];
-	uint32_t end_first, end_count;
-	bool stop, said_cached;
-	uint64_t said_ns, unsaid_count;
-};
+enum { BUFFERS_BYTES = SY_DISK_DEPTH * SY_DISK_REQUEST_BYTES };
 
 /* Trouble goes into the log, but not all of it: the counts in `status` have the rest. */
 static void complain(struct sy_disk *disk, const struct sy_disk_job *job, const char *why)
@@ -55,103 +36,154 @@ static void complain(struct sy_disk *disk, const struct sy_disk_job *job, const 
 	disk->config.say(disk->config.context, line);
 }
 
-/* One request of a job. NULL, or why not; *ret_fault is the errno, if it is one. */
-static const char *request(struct sy_disk *disk, const struct sy_disk_job *job, uint8_t *buffer,
-                           uint64_t first, uint64_t count, int *ret_fault)
-{
-	uint64_t at = job->disk_at + first * SY_RECORD_BLOCK_BYTES;
-	size_t bytes = (size_t)count * SY_RECORD_BLOCK_BYTES;
-	uint8_t *part = disk->config.slab + job->offset;
-	if (job->reads) {
-		*ret_fault = sy_disk_files_read(&disk->files, at, buffer, bytes);
-		if (*ret_fault == 0 && !sy_record_unpack(job, buffer, first, count, part))
-			return "what was read is not what was written";
-	} else {
-		sy_record_pack(job, part, first, count, buffer);
-		*ret_fault = sy_disk_files_write(&disk->files, at, buffer, bytes);
-	}
-	return *ret_fault != 0 ? strerror(*ret_fault) : NULL;
-}
-
-static struct sy_disk_end run_job(struct sy_disk *disk, const struct sy_disk_job *job,
-                                  uint8_t *buffer)
-{
-	uint64_t first, count;
-	int fault = 0;
-	const char *why = NULL;
-	sy_record_span(job, &first, &count);
-	while (count > 0 && why == NULL) {
-		uint64_t part = sy_min_u64(count, REQUEST_BLOCKS);
-		why = request(disk, job, buffer, first, part, &fault);
-		first += part;
-		count -= part;
-	}
-	if (why != NULL)
-		complain(disk, job, why);
-	return (struct sy_disk_end){.blob = job->blob, .grant = job->grant, .ok = why == NULL,
-	                            .full = fault == ENOSPC || fault == EDQUOT};
-}
-
-/* The next job, or false: the disk is being closed. */
-static bool next_job(struct sy_disk *disk, struct sy_disk_job *ret_job)
-{
-	pthread_mutex_lock(&disk->lock);
-	while (disk->job_count == 0 && !disk->stop)
-		pthread_cond_wait(&disk->wake, &disk->lock);
-	bool found = disk->job_count > 0;
-	if (found) {
-		*ret_job = disk->jobs[disk->job_first];
-		disk->job_first = (disk->job_first + 1) % SY_DISK_JOBS_MAX;
-		disk->job_count--;
-	}
-	pthread_mutex_unlock(&disk->lock);
-	return found;
-}
-
-static void post(struct sy_disk *disk, const struct sy_disk_end *end)
+static void post(struct sy_disk *disk, struct sy_disk_active *active)
 {
 	const uint64_t one = 1;
-	pthread_mutex_lock(&disk->lock);
-	disk->ends[(disk->end_first + disk->end_count++) % SY_DISK_JOBS_MAX] = *end;
-	bool say = __atomic_load_n(&disk->files.cached, __ATOMIC_RELAXED) && !disk->said_cached;
-	disk->said_cached = disk->said_cached || say;
-	pthread_mutex_unlock(&disk->lock);
+	disk->ends[(disk->end_first + disk->end_count++) % SY_DISK_JOBS_MAX] = (struct sy_disk_end){
+		.blob = active->job.blob, .grant = active->job.grant, .result = active->result};
+	active->used = false;
 	ssize_t unused = write(disk->event_fd, &one, sizeof one);
 	(void)unused;
-	if (say)
-		disk->config.say(disk->config.context, "disk tier: the files of --ssd-dir cannot be "
-		                 "opened past the system's cache; going through it");
 }
 
-struct worker {
-	struct sy_disk *disk;
-	uint8_t *buffer;
-};
-
-static void *work(void *argument)
+/* The blocks of the next request, and no others get them. False: no job waits. */
+static bool claim(struct sy_disk *disk, struct sy_disk_request *request)
 {
-	const struct worker worker = *(struct worker *)argument;
-	struct sy_disk_job job;
-	free(argument);
-	while (next_job(worker.disk, &job)) {
-		const struct sy_disk_end end = run_job(worker.disk, &job, worker.buffer);
-		post(worker.disk, &end);
-	}
-	return NULL;
-}
-
-static bool start_thread(struct sy_disk *disk)
-{
-	struct worker *worker = malloc(sizeof *worker);
-	if (worker == NULL)
+	if (disk->waiting_count == 0 || disk->stop)
 		return false;
-	*worker = (struct worker){disk, disk->buffers + disk->thread_count * (size_t)REQUEST_BYTES};
-	if (pthread_create(&disk->threads[disk->thread_count], NULL, work, worker) != 0) {
-		free(worker);
-		return false;
+	request->active = disk->waiting[disk->waiting_first];
+	struct sy_disk_active *active = &disk->active[request->active];
+	uint64_t at = active->job.disk_at + active->next * SY_RECORD_BLOCK_BYTES;
+	uint64_t here = sy_disk_files_left(&disk->files, at) / SY_RECORD_BLOCK_BYTES;
+	request->first = active->next;
+	request->count = sy_min_u64(sy_min_u64(active->left, active->part_blocks), here);
+	active->next += request->count;
+	active->left -= request->count;
+	active->requests++;
+	if (active->left == 0) {
+		disk->waiting_first = (disk->waiting_first + 1) % SY_DISK_JOBS_MAX;
+		disk->waiting_count--;
 	}
-	disk->thread_count++;
 	return true;
+}
+
+/* What is left of a job that failed is not begun. */
+static void drop_rest(struct sy_disk *disk, struct sy_disk_active *active)
+{
+	uint32_t kept = 0;
+	if (active->left == 0)
+		return;
+	active->left = 0;
+	for (uint32_t i = 0; i < disk->waiting_count; i++) {
+		uint32_t at = disk->waiting[(disk->waiting_first + i) % SY_DISK_JOBS_MAX];
+		if (&disk->active[at] != active)
+			disk->waiting[(disk->waiting_first + kept++) % SY_DISK_JOBS_MAX] = at;
+	}
+	disk->waiting_count = kept;
+}
+
+static void end_request(struct sy_disk *disk, const struct sy_disk_request *request,
+                        enum sy_disk_result result, const char *why)
+{
+	struct sy_disk_active *active = &disk->active[request->active];
+	if (result != SY_DISK_OK)
+		complain(disk, &active->job, why);
+	pthread_mutex_lock(&disk->lock);
+	active->requests--;
+	if (result != SY_DISK_OK) {
+		active->result = (uint8_t)result;
+		drop_rest(disk, active);
+	}
+	if (active->left == 0 && active->requests == 0)
+		post(disk, active);
+	pthread_mutex_unlock(&disk->lock);
+}
+
+/* A request that the system refused. */
+static void fail_request(struct sy_disk *disk, const struct sy_disk_request *request, int fault)
+{
+	bool full = fault == ENOSPC || fault == EDQUOT;
+	end_request(disk, request,
+	            full ? SY_DISK_FULL : fault == ENOENT ? SY_DISK_CUT : SY_DISK_FAILED,
+	            strerror(fault));
+}
+
+bool sy_disk_reads(const struct sy_disk *disk, const struct sy_disk_request *request)
+{
+	return disk->active[request->active].job.reads;
+}
+
+void sy_disk_finish(struct sy_disk *disk, const struct sy_disk_request *request, int64_t result)
+{
+	const struct sy_disk_job *job = &disk->active[request->active].job;
+	uint8_t *part = disk->config.slab + job->offset;
+	bool whole = result == (int64_t)(request->count * SY_RECORD_BLOCK_BYTES);
+	SY_FAILPOINT(UNIT_DISK_ANSWERED);
+	if (result < 0)
+		fail_request(disk, request, (int)-result);
+	else if (!whole && job->reads)
+		end_request(disk, request, SY_DISK_CUT, "its file is shorter");
+	else if (!whole)
+		end_request(disk, request, SY_DISK_FAILED, "only a part was taken");
+	else if (job->reads &&
+	         !sy_record_unpack(job, request->buffer, request->first, request->count, part))
+		end_request(disk, request, SY_DISK_DAMAGED, "what was read is not what was written");
+	else
+		end_request(disk, request, SY_DISK_OK, NULL);
+}
+
+bool sy_disk_take(struct sy_disk *disk, uint8_t *buffer, bool wait,
+                  struct sy_disk_request *ret_request)
+{
+	struct sy_disk_request request = {.buffer = buffer};
+	for (;;) { /* one that has no file fails at once, and its job with it */
+		pthread_mutex_lock(&disk->lock);
+		while (wait && disk->waiting_count == 0 && !disk->stop)
+			pthread_cond_wait(&disk->wake, &disk->lock);
+		bool found = claim(disk, &request);
+		pthread_mutex_unlock(&disk->lock);
+		if (!found)
+			return false;
+		const struct sy_disk_job *job = &disk->active[request.active].job;
+		uint64_t at = job->disk_at + request.first * SY_RECORD_BLOCK_BYTES;
+		int fault = sy_disk_files_at(&disk->files, at, !job->reads, &request.fd, &request.at);
+		if (fault == 0) {
+			if (!job->reads)
+				sy_record_pack(job, disk->config.slab + job->offset, request.first,
+				               request.count, buffer);
+			*ret_request = request;
+			SY_FAILPOINT(UNIT_DISK_ASKED);
+			return true;
+		}
+		fail_request(disk, &request, fault);
+	}
+}
+
+bool sy_disk_stops(struct sy_disk *disk)
+{
+	pthread_mutex_lock(&disk->lock);
+	bool stop = disk->stop;
+	pthread_mutex_unlock(&disk->lock);
+	return stop;
+}
+
+/* The ring where the system lets us and files are read and written past its cache, so that nothing
+ * blocks; otherwise threads. */
+static bool start_engine(struct sy_disk *disk)
+{
+	char line[160];
+	if (disk->files.cached) {
+		disk->config.say(disk->config.context, "disk tier: the files of --ssd-dir cannot be "
+		                 "opened past the system's cache; going through it, by threads");
+		return sy_disk_threads_start(disk);
+	}
+	int fault = sy_disk_ring_start(disk);
+	if (fault == 0)
+		return true;
+	sy_format(line, sizeof line, "disk tier: the system refuses io_uring (%s); going on with "
+	          "threads", strerror(fault));
+	disk->config.say(disk->config.context, line);
+	return sy_disk_threads_start(disk);
 }
 
 sy_status sy_disk_open(const struct sy_disk_config *config, struct sy_disk **ret_disk,
@@ -164,14 +196,12 @@ sy_status sy_disk_open(const struct sy_disk_config *config, struct sy_disk **ret
 	pthread_mutex_init(&disk->lock, NULL);
 	pthread_cond_init(&disk->wake, NULL);
 	disk->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	void *buffers = mmap(NULL, (size_t)THREADS * REQUEST_BYTES, PROT_READ | PROT_WRITE,
-	                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *buffers = mmap(NULL, BUFFERS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	                     -1, 0);
 	disk->buffers = buffers != MAP_FAILED ? buffers : NULL;
 	sy_status status = sy_disk_files_open(config, &disk->files, err);
-	bool started = disk->event_fd >= 0 && disk->buffers != NULL;
-	for (int i = 0; i < THREADS && started && status == SY_OK; i++)
-		started = start_thread(disk);
-	if (status == SY_OK && !started)
+	if (status == SY_OK &&
+	    (disk->event_fd < 0 || disk->buffers == NULL || !start_engine(disk)))
 		status = sy_fail(err, SY_E_SYS, __func__, "no threads or memory for the disk tier");
 	if (status != SY_OK)
 		sy_disk_close(disk);
@@ -186,14 +216,16 @@ void sy_disk_close(struct sy_disk *disk)
 		return;
 	pthread_mutex_lock(&disk->lock);
 	disk->stop = true;
-	disk->job_count = 0;
 	pthread_cond_broadcast(&disk->wake);
 	pthread_mutex_unlock(&disk->lock);
+	if (disk->ring != NULL)
+		sy_disk_ring_wake(disk);
 	for (uint32_t i = 0; i < disk->thread_count; i++)
 		pthread_join(disk->threads[i], NULL);
+	sy_disk_ring_free(disk->ring);
 	sy_disk_files_close(&disk->files);
 	if (disk->buffers != NULL)
-		munmap(disk->buffers, (size_t)THREADS * REQUEST_BYTES);
+		munmap(disk->buffers, BUFFERS_BYTES);
 	if (disk->event_fd >= 0)
 		close(disk->event_fd);
 	pthread_cond_destroy(&disk->wake);
@@ -206,13 +238,31 @@ int sy_disk_fd(const struct sy_disk *disk)
 	return disk->event_fd;
 }
 
+static uint32_t free_active(const struct sy_disk *disk)
+{
+	uint32_t at = 0;
+	while (at < SY_DISK_JOBS_MAX && disk->active[at].used)
+		at++;
+	SY_ASSERT(at < SY_DISK_JOBS_MAX);
+	return at;
+}
+
 void sy_disk_run(struct sy_disk *disk, const struct sy_disk_job *job)
 {
+	uint64_t first, count;
+	sy_record_span(job, &first, &count);
+	uint64_t parts = (count + SY_DISK_REQUEST_BLOCKS - 1) / SY_DISK_REQUEST_BLOCKS;
 	pthread_mutex_lock(&disk->lock);
-	SY_ASSERT(disk->job_count < SY_DISK_JOBS_MAX);
-	disk->jobs[(disk->job_first + disk->job_count++) % SY_DISK_JOBS_MAX] = *job;
-	pthread_cond_signal(&disk->wake);
+	uint32_t at = free_active(disk);
+	disk->active[at] = (struct sy_disk_active){.job = *job, .used = true, .next = first,
+	                                           .left = count,
+	                                           .part_blocks = (count + parts - 1) / parts};
+	disk->waiting[(disk->waiting_first + disk->waiting_count++) % SY_DISK_JOBS_MAX] = at;
+	/* Its requests are several threads' work. */
+	pthread_cond_broadcast(&disk->wake);
 	pthread_mutex_unlock(&disk->lock);
+	if (disk->ring != NULL)
+		sy_disk_ring_wake(disk);
 }
 
 bool sy_disk_next(struct sy_disk *disk, struct sy_disk_end *ret_end)

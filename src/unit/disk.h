@@ -1,12 +1,12 @@
-/* The files of a unit's disk tier, and the threads that read and write them.
+/* The files of a unit's disk tier, and what reads and writes them.
  *
  *   slabyard-<unit id>.lock                    locked as long as the unit lives
  *   slabyard-<unit id>-<incarnation>-<n>.seg   one after the other, the bytes of the disk
  *
  * A segment is made in full when it is first written to, and used again for ever after. Whoever
- * holds the lock removes the segments of earlier incarnations; no other file is touched. Each
- * thread has a buffer of its own, through which records are packed and checked (tier_record.h), so
- * that files are read and written past the system's cache, whatever the slab's alignment. */
+ * holds the lock removes the segments of earlier incarnations; no other file is touched. Records
+ * are packed and checked (tier_record.h) in buffers of the disk's own, so that files are read and
+ * written past the system's cache, whatever the slab's alignment. */
 #ifndef SY_DISK_H
 #define SY_DISK_H
 
@@ -33,7 +33,7 @@ struct sy_disk;
 struct sy_disk_end {
 	uint32_t blob;
 	uint64_t grant;
-	bool ok, full;
+	uint8_t result; /* enum sy_disk_result */
 };
 
 /* Owned by the caller. SY_E_INVALID: no such directory, or not ours to write, or another unit of

@@ -51,6 +51,7 @@ static void remove_segments(const struct sy_disk_files *files)
 	closedir(dir);
 }
 
+/* Also finds out whether files there can be opened past the cache. */
 static sy_status lock(const struct sy_disk_config *config, struct sy_disk_files *files,
                       sy_error *err)
 {
@@ -69,6 +70,10 @@ static sy_status lock(const struct sy_disk_config *config, struct sy_disk_files 
 		return sy_fail(err, SY_E_INVALID, "sy_disk_open",
 		               "another unit %u uses --ssd-dir %.80s: give each cluster one of its own",
 		               files->unit_id, config->dir);
+	int fd = openat(files->dir_fd, name, O_RDWR | O_DIRECT | O_CLOEXEC | O_NOFOLLOW);
+	files->cached = fd < 0;
+	if (fd >= 0)
+		close(fd);
 	return SY_OK;
 }
 
@@ -120,84 +125,43 @@ static uint64_t segment_bytes(const struct sy_disk_files *files, uint32_t segmen
 	return sy_min_u64(files->bytes - at, files->segment_bytes);
 }
 
-static bool is_cached(const struct sy_disk_files *files)
-{
-	return __atomic_load_n(&files->cached, __ATOMIC_RELAXED);
-}
-
-/* A file with all its room, or -1 and errno. One whose room cannot be had is not left behind. */
-static int make_segment(struct sy_disk_files *files, uint32_t segment)
+/* A file with all its room, or -1. One whose room cannot be had is not left behind. */
+static int make_segment(const struct sy_disk_files *files, uint32_t segment, int *ret_fault)
 {
 	const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
 	char name[NAME_BYTES];
 	segment_name(files, segment, name);
-	int fd = openat(files->dir_fd, name, flags | (is_cached(files) ? 0 : O_DIRECT), 0600);
-	if (fd < 0 && errno == EINVAL && !is_cached(files)) {
-		__atomic_store_n(&files->cached, true, __ATOMIC_RELAXED);
-		fd = openat(files->dir_fd, name, flags, 0600);
-	}
-	if (fd < 0)
+	int fd = openat(files->dir_fd, name, flags | (files->cached ? 0 : O_DIRECT), 0600);
+	if (fd < 0) {
+		*ret_fault = errno;
 		return -1;
+	}
 	int fault = posix_fallocate(fd, 0, (off_t)segment_bytes(files, segment));
 	if (fault == 0)
 		return fd;
 	close(fd);
 	(void)unlinkat(files->dir_fd, name, 0);
-	errno = fault;
+	*ret_fault = fault;
 	return -1;
 }
 
-/* The descriptor of a segment; `make`: it may be made. -1 and errno. */
-static int segment_fd(struct sy_disk_files *files, uint32_t segment, bool make)
-{
-	pthread_mutex_lock(&files->lock);
-	if (files->segments[segment] < 0 && make)
-		files->segments[segment] = make_segment(files, segment);
-	else if (files->segments[segment] < 0)
-		errno = ENOENT;
-	int fd = files->segments[segment], fault = errno;
-	pthread_mutex_unlock(&files->lock);
-	errno = fault;
-	return fd;
-}
-
-/* One part within a segment. A short write is a failed one. */
-static int transfer(struct sy_disk_files *files, bool writes, uint64_t at, uint8_t *data,
-                    size_t bytes)
+int sy_disk_files_at(struct sy_disk_files *files, uint64_t at, bool make, int *ret_fd,
+                     uint64_t *ret_at)
 {
 	uint32_t segment = (uint32_t)(at / files->segment_bytes);
-	off_t offset = (off_t)(at % files->segment_bytes);
-	int fd = segment_fd(files, segment, writes);
-	if (fd < 0)
-		return errno;
-	ssize_t done = writes ? pwrite(fd, data, bytes, offset) : pread(fd, data, bytes, offset);
-	if (done < 0)
-		return errno;
-	return (size_t)done == bytes ? 0 : EIO;
-}
-
-static int each_segment(struct sy_disk_files *files, bool writes, uint64_t at, uint8_t *data,
-                        size_t bytes)
-{
 	int fault = 0;
-	while (bytes > 0 && fault == 0) {
-		size_t left = (size_t)(files->segment_bytes - at % files->segment_bytes);
-		size_t part = bytes < left ? bytes : left;
-		fault = transfer(files, writes, at, data, part);
-		at += part;
-		data += part;
-		bytes -= part;
-	}
+	pthread_mutex_lock(&files->lock);
+	if (files->segments[segment] < 0 && make)
+		files->segments[segment] = make_segment(files, segment, &fault);
+	else if (files->segments[segment] < 0)
+		fault = ENOENT;
+	*ret_fd = files->segments[segment];
+	pthread_mutex_unlock(&files->lock);
+	*ret_at = at % files->segment_bytes;
 	return fault;
 }
 
-int sy_disk_files_write(struct sy_disk_files *files, uint64_t at, const uint8_t *data,
-                        size_t bytes)
+uint64_t sy_disk_files_left(const struct sy_disk_files *files, uint64_t at)
 {
-	return each_segment(files, true, at, (uint8_t *)(uintptr_t)data, bytes);
-}
-
-int sy_disk_files_read(struct sy_disk_files *files, uint64_t at, uint8_t *data, size_t bytes)
-{
-	return each_segment(files, false, at, data, bytes);
+	return files->segment_bytes - at % files->segment_bytes;
 }

@@ -12,7 +12,7 @@ struct sy_disk_files {
 	uint64_t bytes, segment_bytes, incarnation;
 	int *segments; /* descriptors; -1: not made yet */
 	pthread_mutex_t lock; /* of segments */
-	bool cached;   /* (atomic) files cannot be opened past the cache here */
+	bool cached;   /* files cannot be opened past the cache here */
 };
 
 /* Locks the directory for this unit and removes what earlier incarnations left. */
@@ -21,9 +21,11 @@ sy_status sy_disk_files_open(const struct sy_disk_config *config, struct sy_disk
 /* Removes the files. */
 void sy_disk_files_close(struct sy_disk_files *files);
 
-/* 0, or an errno. Aligned to 4,096 in all: place, size and buffer. Any thread. */
-int sy_disk_files_write(struct sy_disk_files *files, uint64_t at, const uint8_t *data,
-                        size_t bytes);
-int sy_disk_files_read(struct sy_disk_files *files, uint64_t at, uint8_t *data, size_t bytes);
+/* Where this byte of the disk is: a descriptor, which stays, and the place in its file. make: its
+ * segment may be made. 0, or an errno. Any thread. */
+int sy_disk_files_at(struct sy_disk_files *files, uint64_t at, bool make, int *ret_fd,
+                     uint64_t *ret_at);
+/* How many bytes its segment has from there on. */
+uint64_t sy_disk_files_left(const struct sy_disk_files *files, uint64_t at);
 
 #endif

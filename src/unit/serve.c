@@ -279,12 +279,12 @@ void sy_serve_stalled(struct sy_serve *serve, uint64_t gap_ns, uint64_t now_ns)
 	run(serve, &event, now_ns);
 }
 
-void sy_serve_disk(struct sy_serve *serve, uint32_t blob, uint64_t grant, bool ok, bool full,
+void sy_serve_disk(struct sy_serve *serve, uint32_t blob, uint64_t grant, uint8_t result,
                    uint64_t now_ns)
 {
 	const struct sy_event event = {
 		.kind = SY_EVENT_DISK,
-		.disk = {.blob = blob, .grant = grant, .ok = ok, .full = full}};
+		.disk = {.blob = blob, .grant = grant, .result = result}};
 	SY_FAILPOINT(UNIT_DISK_DONE);
 	run(serve, &event, now_ns);
 }

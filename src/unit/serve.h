@@ -51,7 +51,7 @@ void sy_serve_fenced(struct sy_serve *serve, uint64_t session, uint64_t now_ns);
 void sy_serve_state(struct sy_serve *serve, enum sy_unit_state state, uint64_t now_ns);
 void sy_serve_stalled(struct sy_serve *serve, uint64_t gap_ns, uint64_t now_ns);
 /* A disk operation came to its end. full: there was no room on the disk. */
-void sy_serve_disk(struct sy_serve *serve, uint32_t blob, uint64_t grant, bool ok, bool full,
+void sy_serve_disk(struct sy_serve *serve, uint32_t blob, uint64_t grant, uint8_t result,
                    uint64_t now_ns);
 void sy_serve_tick(struct sy_serve *serve, uint64_t now_ns);
 

@@ -3,20 +3,20 @@
 
 enum { TAIL_BYTES = 3 };
 
-/* An absent key's other fields are of no matter and travel as zeros. */
+/* The other fields of a key without a value are of no matter and travel as zeros. */
 static void write_u8(struct sy_buf *buf, const struct sy_reply *reply, const uint8_t *values)
 {
 	uint8_t *room = sy_mp_write_bin_room(buf, reply->key_count);
 	for (uint32_t k = 0; room != NULL && k < reply->key_count; k++)
-		room[k] = reply->resolved.found[k] == SY_FOUND_ABSENT ? 0 : values[k];
+		room[k] = sy_found_is_value(reply->resolved.found[k]) ? values[k] : 0;
 }
 
 static void write_u64(struct sy_buf *buf, const struct sy_reply *reply, const uint64_t *values)
 {
 	uint8_t *room = sy_mp_write_bin_room(buf, 8 * (size_t)reply->key_count);
 	for (uint32_t k = 0; room != NULL && k < reply->key_count; k++) {
-		bool absent = reply->resolved.found[k] == SY_FOUND_ABSENT;
-		sy_store_u64(room + 8 * (size_t)k, absent ? 0 : values[k]);
+		bool used = sy_found_is_value(reply->resolved.found[k]);
+		sy_store_u64(room + 8 * (size_t)k, used ? values[k] : 0);
 	}
 }
 
@@ -26,7 +26,7 @@ static void write_tails(struct sy_buf *buf, const struct sy_reply *reply)
 	const struct sy_resolved *resolved = &reply->resolved;
 	uint8_t *room = sy_mp_write_bin_room(buf, TAIL_BYTES * (size_t)reply->key_count);
 	for (uint32_t k = 0; room != NULL && k < reply->key_count; k++, room += TAIL_BYTES) {
-		bool used = resolved->found[k] != SY_FOUND_ABSENT && resolved->kind[k] == SY_KIND_TENSOR;
+		bool used = sy_found_is_value(resolved->found[k]) && resolved->kind[k] == SY_KIND_TENSOR;
 		uint32_t tail = used ? resolved->tail[k] : 0;
 		sy_store_u16(room, (uint16_t)tail);
 		room[2] = (uint8_t)(tail >> 16);
@@ -150,12 +150,12 @@ static const char *tail_fault(struct sy_resolved *resolved, uint32_t k)
 	return NULL;
 }
 
-static const char *absent_fault(struct sy_resolved *resolved, uint32_t k)
+static const char *none_fault(struct sy_resolved *resolved, uint32_t k)
 {
 	if ((resolved->dtype[k] | resolved->kind[k] | resolved->tail[k]) != 0 ||
 	    (resolved->offset[k] | resolved->nbytes[k] | resolved->generation[k] |
 	     resolved->dim0[k]) != 0)
-		return "tells more of a key it calls absent";
+		return "tells more of a key without a value";
 	resolved->tail[k] = resolved->shape_count - 1;
 	return NULL;
 }
@@ -167,7 +167,10 @@ static const char *key_fault(struct sy_resolved *resolved, uint32_t k, size_t in
 	uint64_t nbytes = resolved->nbytes[k];
 	switch (resolved->found[k]) {
 	case SY_FOUND_ABSENT:
-		return absent_fault(resolved, k);
+	case SY_FOUND_LOST_DAMAGED:
+	case SY_FOUND_LOST_UNREADABLE:
+	case SY_FOUND_LOST_CUT:
+		return none_fault(resolved, k);
 	case SY_FOUND_INLINE:
 		if (offset > inline_bytes || nbytes > inline_bytes - offset)
 			return "places a value outside the inline bytes";

@@ -1,88 +1,27 @@
 /* The disk tier of a real unit: more than its memory holds, files that are damaged, and a unit
  * that is killed. */
-#include "harness.h"
-
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <slabyard/slabyard.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "bytes.h"
-#include "cluster.h"
-#include "crc32c.h"
-#include "prng.h"
 #include "sanitized.h"
+#include "tier_fixture.h"
 
-enum { MIB = 1 << 20, SLAB_BYTES = 16 * MIB, VALUE_BYTES = 64 << 10, ROWS = 1024,
-       WRITERS = 4, READERS = 4, VERSIONS = 2, HEAD = 24, RESIDENT_OVER = 64 * MIB };
+enum { MIB = 1 << 20, SLAB_BYTES = 16 * MIB, ROW_BYTES = 64 << 10, ROWS = 1024, WRITERS = 4,
+       READERS = 4, VERSIONS = 2, TIMEOUT_S = 60, RESIDENT_OVER = 64 * MIB };
 #define SSD_BYTES UINT64_C(268435456)
 
-static struct cluster cluster;
-static char ssd_dir[] = "/tmp/slabyard-test-tier-XXXXXX";
-
-static sy_client *open_client(void)
-{
-	sy_error err = {0};
-	sy_client *client = NULL;
-	sy_client_options options = {.run_dir = cluster.run_dir, .ssd = true,
-	                             .timeout_ns = 60000000000u};
-	if (sy_client_open(&options, &client, &err) != SY_OK)
-		fail_msg("%s", err.message);
-	return client;
-}
-
-/* row u64, version u64, checksum of the rest u64, and a run of numbers of both. */
-static void make_value(uint64_t row, uint64_t version, uint8_t *value)
-{
-	struct sy_prng prng;
-	sy_prng_seed(&prng, row * 1000 + version);
-	for (size_t i = HEAD; i < VALUE_BYTES; i += 8)
-		sy_store_u64(value + i, sy_prng_next(&prng));
-	sy_store_u64(value, row);
-	sy_store_u64(value + 8, version);
-	sy_store_u64(value + 16, sy_crc32c(0, value + HEAD, VALUE_BYTES - HEAD));
-}
+static struct tier tier;
+static uint64_t seed;
 
 static bool put_row(sy_client *client, uint64_t row, uint64_t version)
 {
-	static uint8_t bytes[VALUE_BYTES];
-	sy_key key = {row, "response", 8};
-	sy_value value = {.data = bytes, .nbytes = VALUE_BYTES, .kind = SY_KIND_BYTES};
 	sy_error err = {0};
-	make_value(row, version, bytes);
-	if (sy_client_put(client, &key, &value, 1, 0, &err) == SY_OK)
+	if (tier_put(client, row, version, ROW_BYTES, 0, &err) == SY_OK)
 		return true;
 	print_error("put of row %lu: %s\n", row, err.message);
 	return false;
-}
-
-/* The version found, or 0: absent. UINT64_MAX: something is wrong with it. */
-static uint64_t get_row(sy_client *client, uint64_t row)
-{
-	sy_key key = {row, "response", 8};
-	sy_result *result = NULL;
-	sy_value value;
-	sy_error err = {0};
-	uint64_t version = 0;
-	if (sy_client_get(client, &key, 1, SY_GET_COPY, 0, &result, &err) != SY_OK) {
-		print_error("get of row %lu: %s\n", row, err.message);
-		return UINT64_MAX;
-	}
-	if (sy_result_value(result, 0, &value)) {
-		const uint8_t *bytes = value.data;
-		bool right = value.nbytes == VALUE_BYTES && sy_load_u64(bytes) == row &&
-		             sy_load_u64(bytes + 16) ==
-		                     sy_crc32c(0, bytes + HEAD, VALUE_BYTES - HEAD);
-		version = right ? sy_load_u64(bytes + 8) : UINT64_MAX;
-	}
-	sy_result_free(result);
-	return version;
 }
 
 static bool is_cleared(uint64_t row)
@@ -98,7 +37,7 @@ static uint64_t last_version(uint64_t row)
 /* Each writer has every fourth row: puts it, puts some anew, clears some. */
 static int run_writer(uint64_t first)
 {
-	sy_client *client = open_client();
+	sy_client *client = tier_open(&tier, TIMEOUT_S);
 	bool right = true;
 	for (uint64_t row = first; row < ROWS && right; row += WRITERS)
 		right = put_row(client, row, 1);
@@ -112,33 +51,16 @@ static int run_writer(uint64_t first)
 	return right ? 0 : 1;
 }
 
-static int run_reader(uint64_t seed)
+static int run_reader(uint64_t number)
 {
-	sy_client *client = open_client();
+	sy_client *client = tier_open(&tier, TIMEOUT_S);
 	struct sy_prng prng;
 	bool right = true;
-	sy_prng_seed(&prng, seed);
+	sy_prng_seed(&prng, seed + number);
 	for (int i = 0; i < ROWS && right; i++)
-		right = get_row(client, sy_prng_below(&prng, ROWS)) <= VERSIONS;
+		right = tier_get(client, sy_prng_below(&prng, ROWS), ROW_BYTES) <= VERSIONS;
 	sy_client_close(client);
 	return right ? 0 : 1;
-}
-
-static uint64_t count_of(const sy_unit_report *report, const char *name)
-{
-	for (size_t i = 0; i < report->count_count; i++) {
-		if (strcmp(report->counts[i].name, name) == 0)
-			return report->counts[i].value;
-	}
-	fail_msg("no count %s", name);
-	return 0;
-}
-
-static void ask(sy_client *client, sy_unit_report *ret_report)
-{
-	sy_error err = {0};
-	if (sy_client_reports(client, 0, ret_report, &err) != SY_OK)
-		fail_msg("%s", err.message);
 }
 
 /* The most memory the unit ever had, in bytes. */
@@ -155,38 +77,36 @@ static uint64_t peak_bytes(pid_t pid)
 	return kib * 1024;
 }
 
-static int segment_count(void)
-{
-	DIR *dir = opendir(ssd_dir);
-	int count = 0;
-	assert_non_null(dir);
-	for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
-		count += strstr(entry->d_name, ".seg") != NULL;
-	closedir(dir);
-	return count;
-}
-
-static void work_on_it(void)
+/* Processes of their own, each with a number; all of them must do well. */
+static void in_processes(uint64_t count, int (*run)(uint64_t))
 {
 	pid_t pids[WRITERS + READERS];
-	for (uint64_t i = 0; i < WRITERS + READERS; i++) {
+	for (uint64_t i = 0; i < count; i++) {
 		pids[i] = fork();
 		assert_true(pids[i] >= 0);
 		if (pids[i] == 0)
-			_exit(i < WRITERS ? run_writer(i) : run_reader(i));
+			_exit(run(i));
 	}
-	for (int i = 0; i < WRITERS + READERS; i++) {
+	for (uint64_t i = 0; i < count; i++) {
 		int status = 0;
 		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
 		assert_int_equal(status, 0);
 	}
 }
 
-static void check_all(sy_client *client, uint64_t seed)
+static int run_either(uint64_t number)
 {
+	return number < WRITERS ? run_writer(number) : run_reader(number);
+}
+
+/* All rows, in an order of its own. */
+static int run_checker(uint64_t number)
+{
+	sy_client *client = tier_open(&tier, TIMEOUT_S);
 	uint64_t rows[ROWS];
 	struct sy_prng prng;
-	sy_prng_seed(&prng, seed);
+	bool right = true;
+	sy_prng_seed(&prng, seed + number);
 	for (uint64_t i = 0; i < ROWS; i++)
 		rows[i] = i;
 	for (uint64_t i = ROWS - 1; i > 0; i--) {
@@ -194,47 +114,81 @@ static void check_all(sy_client *client, uint64_t seed)
 		rows[i] = rows[other];
 		rows[other] = row;
 	}
-	for (int i = 0; i < ROWS; i++)
-		assert_int_equal(get_row(client, rows[i]), last_version(rows[i]));
+	for (int i = 0; i < ROWS && right; i++)
+		right = tier_get(client, rows[i], ROW_BYTES) == last_version(rows[i]);
+	sy_client_close(client);
+	return right ? 0 : 1;
 }
 
-static void clear_all(sy_client *client)
+static void put_and_check_all(void)
 {
-	uint64_t rows[ROWS];
-	sy_unit_report report;
-	for (uint64_t i = 0; i < ROWS; i++)
-		rows[i] = i;
-	assert_int_equal(sy_client_clear(client, rows, ROWS, NULL, 0, 0, NULL, NULL), SY_OK);
-	/* What is still being written goes when that is done. */
-	for (int i = 0; i < 1000; i++) {
-		ask(client, &report);
-		if (count_of(&report, "ssd_running") == 0)
-			break;
-		usleep(10000);
-	}
-	assert_int_equal(count_of(&report, "ssd_free"), count_of(&report, "ssd_capacity"));
-	assert_int_equal(count_of(&report, "entries"), 0);
+	in_processes(WRITERS + READERS, run_either);
+	in_processes(READERS, run_checker);
 }
 
 static void test_four_times_the_slab(void **state)
 {
-	uint64_t seed = harness_seed();
-	sy_unit_report report;
 	(void)state;
-	work_on_it();
-	sy_client *client = open_client();
-	check_all(client, seed);
-	ask(client, &report);
-	assert_true(count_of(&report, "ssd_demotions") > 0);
-	assert_true(count_of(&report, "ssd_loads") > 0);
-	assert_int_equal(count_of(&report, "ssd_lost_blobs"), 0);
+	put_and_check_all();
+	sy_client *client = tier_open(&tier, TIMEOUT_S);
+	assert_true(tier_count(client, "ssd_demotions") > 0);
+	assert_true(tier_count(client, "ssd_loads") > 0);
+	assert_int_equal(tier_count(client, "ssd_lost_blobs"), 0);
 	print_message("%lu demotions, %lu promotions, %lu loads, %lu spills\n",
-	              count_of(&report, "ssd_demotions"), count_of(&report, "ssd_promotions"),
-	              count_of(&report, "ssd_loads"), count_of(&report, "ssd_spills"));
-	uint64_t peak = peak_bytes(cluster.units[0]);
+	              tier_count(client, "ssd_demotions"), tier_count(client, "ssd_promotions"),
+	              tier_count(client, "ssd_loads"), tier_count(client, "ssd_spills"));
+	uint64_t peak = peak_bytes(tier.cluster.units[0]);
 	print_message("at most %lu MiB resident\n", peak / MIB);
 	assert_true(SANITIZED || peak <= SLAB_BYTES + RESIDENT_OVER);
-	clear_all(client);
+	tier_clear(client, ROWS);
+	sy_client_close(client);
+}
+
+/* Rows of one call whose values are more than the slab holds: `rows` of them, and what is got. */
+static void expect_all(sy_client *client, const uint64_t *rows)
+{
+	static sy_key keys[TIER_FIELDS * ROWS];
+	sy_result *result = NULL;
+	sy_value value;
+	sy_error err = {0};
+	for (size_t i = 0; i < TIER_FIELDS * ROWS; i++)
+		keys[i] = (sy_key){rows[i / TIER_FIELDS], tier_fields[i % TIER_FIELDS],
+		                   (uint32_t)strlen(tier_fields[i % TIER_FIELDS])};
+	if (sy_client_get(client, keys, TIER_FIELDS * ROWS, SY_GET_COPY, 0, &result, &err) != SY_OK)
+		fail_msg("get by keys: %s", err.message);
+	for (size_t i = 0; i < TIER_FIELDS * ROWS; i++) {
+		assert_true(sy_result_value(result, i, &value));
+		assert_int_equal(tier_version_of(keys[i].row, keys[i].field, &value,
+		                                 ROW_BYTES / TIER_FIELDS), 1);
+	}
+	sy_result_free(result);
+	if (sy_client_get_columns(client, rows, ROWS, tier_fields, TIER_FIELDS, SY_GET_COPY, 0,
+	                          &result, &err) != SY_OK)
+		fail_msg("get by columns: %s", err.message);
+	for (size_t i = 0; i < TIER_FIELDS * ROWS; i++) {
+		assert_true(sy_result_value(result, i, &value));
+		assert_int_equal(tier_version_of(rows[i % ROWS], tier_fields[i / ROWS], &value,
+		                                 ROW_BYTES / TIER_FIELDS), 1);
+	}
+	sy_result_free(result);
+}
+
+/* A copy of more than the slab holds is got in parts, a view of it is refused. */
+static void test_more_than_the_slab_at_once(void **state)
+{
+	uint64_t rows[ROWS];
+	sy_client *client = tier_open(&tier, TIMEOUT_S);
+	sy_result *result = NULL;
+	sy_error err = {0};
+	(void)state;
+	for (uint64_t row = 0; row < ROWS; row++) {
+		assert_true(put_row(client, row, 1));
+		rows[(row * 7 + 3) % ROWS] = row;
+	}
+	expect_all(client, rows);
+	assert_int_equal(sy_client_get_columns(client, rows, ROWS, tier_fields, TIER_FIELDS,
+	                                       SY_GET_VIEW, 0, &result, &err), SY_E_UNIT_FULL);
+	tier_clear(client, ROWS);
 	sy_client_close(client);
 }
 
@@ -243,15 +197,15 @@ static void test_bits_flipped(void **state)
 {
 	char path[512];
 	(void)state;
-	sy_client *client = open_client();
+	sy_client *client = tier_open(&tier, TIMEOUT_S);
 	for (uint64_t row = 0; row < ROWS / 2; row++)
 		assert_true(put_row(client, row, 1));
-	DIR *dir = opendir(ssd_dir);
+	DIR *dir = opendir(tier.dir);
 	assert_non_null(dir);
 	for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
 		if (strstr(entry->d_name, ".seg") == NULL)
 			continue;
-		snprintf(path, sizeof path, "%s/%s", ssd_dir, entry->d_name);
+		snprintf(path, sizeof path, "%s/%s", tier.dir, entry->d_name);
 		int fd = open(path, O_RDWR);
 		assert_true(fd >= 0);
 		struct stat stat;
@@ -268,21 +222,19 @@ static void test_bits_flipped(void **state)
 	closedir(dir);
 	uint64_t found = 0, lost = 0;
 	for (uint64_t row = 0; row < ROWS / 2; row++) {
-		uint64_t version = get_row(client, row);
-		assert_true(version <= 1);
+		uint64_t version = tier_get(client, row, ROW_BYTES);
 		found += version == 1;
-		lost += version == 0;
+		lost += version == tier_lost;
 	}
-	sy_unit_report report;
-	ask(client, &report);
+	assert_int_equal(found + lost, ROWS / 2);
 	assert_true(found > 0 && lost > 0);
-	assert_int_equal(count_of(&report, "ssd_lost_blobs"), lost);
-	assert_true(count_of(&report, "ssd_read_errors") >= lost);
+	assert_int_equal(tier_count(client, "ssd_lost_blobs"), lost);
+	assert_true(tier_count(client, "ssd_read_errors") >= lost);
 	assert_true(put_row(client, ROWS, 1));
-	assert_int_equal(get_row(client, ROWS), 1);
+	assert_int_equal(tier_get(client, ROWS, ROW_BYTES), 1);
 	uint64_t last = ROWS;
 	assert_int_equal(sy_client_clear(client, &last, 1, NULL, 0, 0, NULL, NULL), SY_OK);
-	clear_all(client);
+	tier_clear(client, ROWS);
 	sy_client_close(client);
 }
 
@@ -291,49 +243,43 @@ static void test_killed(void **state)
 {
 	char stranger[512];
 	(void)state;
-	snprintf(stranger, sizeof stranger, "%s/slabyard-0-notes.seg", ssd_dir);
+	snprintf(stranger, sizeof stranger, "%s/slabyard-0-notes.seg", tier.dir);
 	int fd = open(stranger, O_WRONLY | O_CREAT, 0600);
 	assert_true(fd >= 0);
 	close(fd);
-	sy_client *client = open_client();
+	sy_client *client = tier_open(&tier, TIMEOUT_S);
 	for (uint64_t row = 0; row < ROWS / 2; row++)
 		assert_true(put_row(client, row, 1));
 	sy_client_close(client);
-	assert_true(segment_count() > 1);
-	cluster_kill(&cluster, 0, SIGKILL);
-	cluster_restart(&cluster, 0);
-	assert_int_equal(segment_count(), 1); /* only the one that is not ours */
-	client = open_client();
-	assert_int_equal(get_row(client, 1), 0);
+	assert_true(tier_segment_count(&tier) > 1);
+	cluster_kill(&tier.cluster, 0, SIGKILL);
+	cluster_restart(&tier.cluster, 0);
+	assert_int_equal(tier_segment_count(&tier), 1); /* only the one that is not ours */
+	client = tier_open(&tier, TIMEOUT_S);
+	assert_int_equal(tier_get(client, 1, ROW_BYTES), tier_absent);
 	sy_client_close(client);
-	work_on_it();
-	client = open_client();
-	check_all(client, harness_seed());
-	clear_all(client);
+	put_and_check_all();
+	client = tier_open(&tier, TIMEOUT_S);
+	tier_clear(client, ROWS);
 	sy_client_close(client);
 	assert_int_equal(unlink(stranger), 0);
 }
 
 static int start(void **state)
 {
-	char bytes[32];
 	(void)state;
-	snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)SSD_BYTES);
-	if (mkdtemp(ssd_dir) == NULL || setenv("TEST_SSD_DIR", ssd_dir, 1) != 0 ||
-	    setenv("TEST_SSD_BYTES", bytes, 1) != 0)
+	seed = harness_seed();
+	if (!tier_make_dir(&tier, SSD_BYTES))
 		return -1;
-	cluster_start(&cluster, 1, SLAB_BYTES, false);
+	cluster_start(&tier.cluster, 1, SLAB_BYTES, false);
 	return 0;
 }
 
 static int stop(void **state)
 {
-	char command[128];
 	(void)state;
-	cluster_stop(&cluster);
-	int left = segment_count();
-	snprintf(command, sizeof command, "rm -rf %s", ssd_dir);
-	return system(command) != 0 || left != 0 ? -1 : 0;
+	cluster_stop(&tier.cluster);
+	return tier_remove_dir(&tier) ? 0 : -1;
 }
 
 int main(int argc, char **argv)
@@ -341,6 +287,7 @@ int main(int argc, char **argv)
 	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_four_times_the_slab),
+		cmocka_unit_test(test_more_than_the_slab_at_once),
 		cmocka_unit_test(test_bits_flipped),
 		cmocka_unit_test(test_killed),
 	};

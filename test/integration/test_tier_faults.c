@@ -1,23 +1,22 @@
-/* A disk that fails, writes short, or hangs: what the system says of the unit's files goes through
- * this test (--wrap; the build has 64-bit offsets, so the calls are the ones named so). */
-#include "harness.h"
-
+/* A disk that fails, writes short, or hangs: what the system does for the unit's files goes
+ * through this test (--wrap; the build has 64-bit offsets, so the calls are the ones named so).
+ * With TEST_NO_URING the system refuses io_uring, and the unit's threads do the work. */
 #include <errno.h>
 #include <fcntl.h>
-#include <slabyard/slabyard.h>
+#include <linux/capability.h>
+#include <liburing.h>
+#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "bytes.h"
-#include "cluster.h"
+#include "tier_fixture.h"
 
-enum { SLAB_BYTES = 16 << 20, VALUE_BYTES = 128 << 10, ROWS = 256, SMALL = 64, HELD_S = 5,
-       SAMPLES = 10000 };
+enum { SLAB_BYTES = 16 << 20, ROW_BYTES = 128 << 10, ROWS = 256, SMALL = 128, SMALL_ROWS = 64,
+       HELD_S = 5, TIMEOUT_S = 30, SAMPLES = 10000 };
+#define SSD_BYTES UINT64_C(268435456)
 
 /* Shared by the test and the unit, through a file that the environment names. */
 struct faults {
@@ -27,15 +26,17 @@ struct faults {
 };
 
 static struct faults *faults;
-static struct cluster cluster;
-static char ssd_dir[] = "/tmp/slabyard-test-faults-XXXXXX", control[128];
-static sy_client *client;
-static uint8_t bytes[VALUE_BYTES];
+static struct tier tier;
+static char control[128];
 
 ssize_t __real_pwrite64(int fd, const void *data, size_t count, off_t at);
 ssize_t __real_pread64(int fd, void *data, size_t count, off_t at);
 ssize_t __wrap_pwrite64(int fd, const void *data, size_t count, off_t at);
 ssize_t __wrap_pread64(int fd, void *data, size_t count, off_t at);
+int __real_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);
+int __wrap_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);
+int __real_io_uring_submit(struct io_uring *ring);
+int __wrap_io_uring_submit(struct io_uring *ring);
 
 static void map_faults(void)
 {
@@ -92,82 +93,89 @@ ssize_t __wrap_pread64(int fd, void *data, size_t count, off_t at)
 	return __real_pread64(fd, data, count, at);
 }
 
-static sy_status put_value(uint64_t row, size_t nbytes, uint64_t timeout_s)
+int __wrap_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags)
 {
-	sy_key key = {row, "response", 8};
-	sy_value value = {.data = bytes, .nbytes = nbytes, .kind = SY_KIND_BYTES};
-	sy_error err = {0};
-	for (size_t i = 0; i < nbytes; i += 8)
-		sy_store_u64(bytes + i, sy_mix64(row * VALUE_BYTES + i));
-	return sy_client_put(client, &key, &value, 1, sy_deadline_after(timeout_s * 1000000000u),
-	                     &err);
+	return getenv("TEST_NO_URING") != NULL ? -EPERM
+	                                       : __real_io_uring_queue_init(entries, ring, flags);
 }
 
-/* Is it there, and right? */
-static bool get_value(uint64_t row, size_t nbytes)
+/* A request on no file fails as one on a broken disk does. */
+static void hurt(struct io_uring_sqe *sqe)
 {
-	sy_key key = {row, "response", 8};
-	sy_result *result = NULL;
-	sy_value value;
+	bool writes = sqe->opcode == IORING_OP_WRITE_FIXED || sqe->opcode == IORING_OP_WRITE;
+	if (!is_ours(sqe->len))
+		return;
+	wait_held();
+	if (!strikes(writes ? &faults->writes_left : &faults->reads_left))
+		return;
+	if (writes && atomic_load(&faults->short_writes))
+		sqe->len -= 4096;
+	else
+		sqe->fd = -1;
+}
+
+int __wrap_io_uring_submit(struct io_uring *ring)
+{
+	for (unsigned at = ring->sq.sqe_head; at != ring->sq.sqe_tail; at++)
+		hurt(&ring->sq.sqes[at & ring->sq.ring_mask]);
+	return __real_io_uring_submit(ring);
+}
+
+static sy_status put_row(uint64_t row, size_t nbytes, uint64_t timeout_s)
+{
 	sy_error err = {0};
-	if (sy_client_get(client, &key, 1, SY_GET_COPY, 0, &result, &err) != SY_OK)
-		fail_msg("get of row %lu: %s", row, err.message);
-	bool found = sy_result_value(result, 0, &value);
-	if (found) {
-		const uint8_t *got = value.data;
-		assert_int_equal(value.nbytes, nbytes);
-		for (size_t i = 0; i < nbytes; i += 8)
-			assert_true(sy_load_u64(got + i) == sy_mix64(row * VALUE_BYTES + i));
-	}
-	sy_result_free(result);
-	return found;
+	return tier_put(tier.client, row, 1, nbytes, timeout_s, &err);
 }
 
 static uint64_t count_of(const char *name)
 {
-	sy_unit_report report;
-	sy_error err = {0};
-	if (sy_client_reports(client, 0, &report, &err) != SY_OK)
-		fail_msg("%s", err.message);
-	for (size_t i = 0; i < report.count_count; i++) {
-		if (strcmp(report.counts[i].name, name) == 0)
-			return report.counts[i].value;
-	}
-	fail_msg("no count %s", name);
-	return 0;
+	return tier_count(tier.client, name);
+}
+
+static void expect_rows(uint64_t count)
+{
+	for (uint64_t row = 0; row < count; row++)
+		assert_int_equal(tier_get(tier.client, row, ROW_BYTES), 1);
 }
 
 static void clear_all(void)
 {
-	uint64_t rows[2 * ROWS];
-	for (uint64_t i = 0; i < 2 * ROWS; i++)
-		rows[i] = i;
-	assert_int_equal(sy_client_clear(client, rows, 2 * ROWS, NULL, 0, 0, NULL, NULL), SY_OK);
+	tier_clear(tier.client, ROWS + SMALL_ROWS);
+}
+
+/* Puts until there is no room, which is when the slab has none. */
+static uint64_t fill_slab(void)
+{
+	uint64_t count = 0, errors = count_of("ssd_write_errors");
+	while (count < ROWS && put_row(count, ROW_BYTES, 20) == SY_OK)
+		count++;
+	assert_true(count < ROWS && count >= SLAB_BYTES / ROW_BYTES * 3 / 4);
+	assert_true(count_of("ssd_write_errors") > errors);
+	return count;
+}
+
+/* The tier tries again a second after the failure. */
+static void expect_works_again(uint64_t count)
+{
+	sy_status status = SY_E_UNIT_FULL;
+	for (int i = 0; i < 500 && status != SY_OK; i++) {
+		status = put_row(count, ROW_BYTES, 20);
+		usleep(status == SY_OK ? 0 : 20000);
+	}
+	assert_int_equal(status, SY_OK);
+	expect_rows(count + 1);
+	assert_int_equal(count_of("ssd_lost_blobs"), 0);
 }
 
 /* No write succeeds: the unit is full when its memory is, and has all that it took; it goes on
  * when the disk does. */
 static void try_failing_writes(void)
 {
-	uint64_t count = 0, errors = count_of("ssd_write_errors");
 	atomic_store(&faults->writes_left, 1 << 30);
-	while (count < ROWS && put_value(count, VALUE_BYTES, 20) == SY_OK)
-		count++;
-	assert_true(count < ROWS && count >= SLAB_BYTES / VALUE_BYTES * 3 / 4);
-	assert_true(count_of("ssd_write_errors") > errors);
-	for (uint64_t row = 0; row < count; row++)
-		assert_true(get_value(row, VALUE_BYTES));
+	uint64_t count = fill_slab();
+	expect_rows(count);
 	atomic_store(&faults->writes_left, 0);
-	/* The tier tries again a second after the failure. */
-	sy_status status = SY_E_UNIT_FULL;
-	for (int i = 0; i < 500 && status != SY_OK; i++) {
-		status = put_value(count, VALUE_BYTES, 20);
-		usleep(status == SY_OK ? 0 : 20000);
-	}
-	assert_int_equal(status, SY_OK);
-	for (uint64_t row = 0; row <= count; row++)
-		assert_true(get_value(row, VALUE_BYTES));
-	assert_int_equal(count_of("ssd_lost_blobs"), 0);
+	expect_works_again(count);
 	clear_all();
 }
 
@@ -190,21 +198,28 @@ static void test_write_short(void **state)
 static void test_read_fails(void **state)
 {
 	uint64_t found = 0, lost;
+	sy_error err = {0};
 	(void)state;
 	for (uint64_t row = 0; row < ROWS; row++)
-		assert_int_equal(put_value(row, VALUE_BYTES, 20), SY_OK);
+		assert_int_equal(put_row(row, ROW_BYTES, 20), SY_OK);
 	lost = count_of("ssd_lost_blobs");
 	atomic_store(&faults->read_errno, EIO);
 	atomic_store(&faults->reads_left, 1);
-	assert_true(get_value(0, VALUE_BYTES)); /* the oldest: on disk */
+	assert_int_equal(tier_get(tier.client, 0, ROW_BYTES), 1); /* the oldest: on disk */
 	assert_int_equal(atomic_load(&faults->reads_left), 0);
 	assert_int_equal(count_of("ssd_lost_blobs"), lost);
 	atomic_store(&faults->reads_left, 2);
-	assert_false(get_value(1, VALUE_BYTES));
+	assert_int_equal(tier_get_told(tier.client, 1, ROW_BYTES, &err), tier_lost);
+	assert_string_equal(err.reason, "disk");
+	assert_non_null(strstr(err.message, "row 1: its file cannot be read"));
 	assert_int_equal(count_of("ssd_lost_blobs"), lost + 1);
 	for (uint64_t row = 0; row < ROWS; row++)
-		found += get_value(row, VALUE_BYTES);
+		found += tier_get(tier.client, row, ROW_BYTES) == 1;
 	assert_int_equal(found, ROWS - 1);
+	/* It stays lost until somebody puts it again. */
+	assert_int_equal(tier_get(tier.client, 1, ROW_BYTES), tier_lost);
+	assert_int_equal(put_row(1, ROW_BYTES, 20), SY_OK);
+	expect_rows(ROWS);
 	clear_all();
 }
 
@@ -221,86 +236,204 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Gets and puts of small blobs in memory; the 99th of a hundred, in microseconds. */
-static uint64_t small_p99_us(uint64_t samples)
+static uint64_t took_ns[SAMPLES];
+
+static uint64_t p99_us(void)
 {
-	static uint64_t took_ns[SAMPLES];
-	for (uint64_t i = 0; i < samples; i++) {
-		uint64_t row = ROWS + i % 64, start_ns = now_ns();
+	qsort(took_ns, SAMPLES, sizeof took_ns[0], by_value);
+	return took_ns[SAMPLES * 99 / 100] / 1000;
+}
+
+/* Puts and gets of small rows in memory for so long, and SAMPLES at least. Returns how many;
+ * of the last ones it is told how long each took. */
+static uint64_t run_small(uint64_t enough_ns)
+{
+	uint64_t began_ns = now_ns(), i = 0;
+	for (; i < SAMPLES || now_ns() - began_ns < enough_ns; i++) {
+		uint64_t row = ROWS + i / 2 % SMALL_ROWS, start_ns = now_ns();
 		if (i % 2 == 0)
-			assert_int_equal(put_value(row, SMALL, 4), SY_OK);
+			assert_int_equal(put_row(row, SMALL, 4), SY_OK);
 		else
-			assert_true(get_value(row - 1, SMALL));
-		took_ns[i] = now_ns() - start_ns;
+			assert_int_equal(tier_get(tier.client, row, SMALL), 1);
+		took_ns[i % SAMPLES] = now_ns() - start_ns;
 	}
-	qsort(took_ns, samples, sizeof took_ns[0], by_value);
-	return took_ns[samples * 99 / 100] / 1000;
+	return i;
 }
 
 /* The disk hangs: what is in memory is served as ever. */
 static void test_held(void **state)
 {
 	(void)state;
-	uint64_t idle_us = small_p99_us(SAMPLES);
 	for (uint64_t row = 0; row < ROWS / 2; row++)
-		assert_int_equal(put_value(row, VALUE_BYTES, 20), SY_OK);
+		assert_int_equal(put_row(row, ROW_BYTES, 20), SY_OK);
 	atomic_store(&faults->held, true);
 	/* Until it has something to do, these may have to wait for it. */
 	for (uint64_t row = ROWS / 2;
 	     row < ROWS && (row < ROWS / 2 + 8 || count_of("ssd_running") == 0); row++)
-		(void)put_value(row, VALUE_BYTES, 1);
-	uint64_t end_ns = now_ns() + UINT64_C(1000000000) * HELD_S, busy_us = 0, rounds = 0;
-	while (now_ns() < end_ns || rounds == 0) {
-		busy_us = sy_max_u64(busy_us, small_p99_us(500));
-		rounds++;
-	}
+		(void)put_row(row, ROW_BYTES, 1);
+	uint64_t count = run_small(UINT64_C(1000000000) * HELD_S);
 	assert_true(count_of("ssd_running") > 0);
 	atomic_store(&faults->held, false);
-	for (uint64_t row = 0; row < ROWS / 2; row++)
-		assert_true(get_value(row, VALUE_BYTES));
-	print_message("p99 of small puts and gets: %lu us idle, at most %lu us with the disk held\n",
-	              idle_us, busy_us);
+	expect_rows(ROWS / 2);
+	print_message("%lu small puts and gets with the disk held for %d s, p99 %lu us\n", count,
+	              HELD_S, p99_us());
+	clear_all();
+}
+
+/* Puts and gets more than the slab holds, over and over: the tier always writes and reads. */
+static void *keep_busy(void *argument)
+{
+	sy_client *client = tier_open(&tier, TIMEOUT_S);
+	sy_error err = {0};
+	for (uint64_t i = 0; !atomic_load((atomic_bool *)argument); i++) {
+		(void)tier_put(client, i % ROWS, 1, ROW_BYTES, 0, &err);
+		(void)tier_get(client, (i + ROWS / 2) % ROWS, ROW_BYTES);
+	}
+	sy_client_close(client);
+	return NULL;
+}
+
+static void test_busy(void **state)
+{
+	atomic_bool stop = false;
+	pthread_t thread;
+	(void)state;
+	(void)run_small(0);
+	uint64_t idle_us = p99_us();
+	assert_int_equal(pthread_create(&thread, NULL, keep_busy, &stop), 0);
+	uint64_t before = count_of("ssd_demotions");
+	(void)run_small(0);
+	uint64_t busy_us = p99_us();
+	/* However fast that was: the tier has had something to do meanwhile. */
+	for (int i = 0; i < 2000 && count_of("ssd_demotions") == before; i++)
+		usleep(10000);
+	assert_true(count_of("ssd_demotions") > before);
+	atomic_store(&stop, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	print_message("p99 of %d small puts and gets: %lu us with an idle tier, %lu us with a busy "
+	              "one\n",
+	              SAMPLES, idle_us, busy_us);
+	clear_all();
+}
+
+/* Calls for each of the unit's segments. */
+static uint64_t each_segment(bool (*act)(const char *path))
+{
+	char path[512];
+	uint64_t count = 0;
+	DIR *dir = opendir(tier.dir);
+	assert_non_null(dir);
+	for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+		snprintf(path, sizeof path, "%s/%s", tier.dir, entry->d_name);
+		count += strstr(entry->d_name, ".seg") != NULL && act(path);
+	}
+	closedir(dir);
+	return count;
+}
+
+static bool unlink_it(const char *path)
+{
+	return unlink(path) == 0;
+}
+
+static bool empty_it(const char *path)
+{
+	return truncate(path, 0) == 0;
+}
+
+/* Files that somebody removes are the unit's all the same, as long as it lives. */
+static void test_unlinked(void **state)
+{
+	uint64_t before = count_of("ssd_lost_blobs");
+	(void)state;
+	for (uint64_t row = 0; row < ROWS; row++)
+		assert_int_equal(put_row(row, ROW_BYTES, 20), SY_OK);
+	assert_true(each_segment(unlink_it) > 0);
+	expect_rows(ROWS);
+	for (uint64_t row = 0; row < ROWS; row++)
+		assert_int_equal(put_row(row, ROW_BYTES, 20), SY_OK);
+	expect_rows(ROWS);
+	assert_int_equal(count_of("ssd_lost_blobs"), before);
+	clear_all();
+}
+
+/* Files that are cut off take what lay there with them, and that alone; they are used again. */
+static void test_emptied(void **state)
+{
+	uint64_t before = count_of("ssd_lost_blobs"), found = 0, lost = 0;
+	(void)state;
+	for (uint64_t row = 0; row < ROWS; row++)
+		assert_int_equal(put_row(row, ROW_BYTES, 20), SY_OK);
+	assert_true(each_segment(empty_it) > 0);
+	for (uint64_t row = 0; row < ROWS; row++) {
+		uint64_t version = tier_get(tier.client, row, ROW_BYTES);
+		found += version == 1;
+		lost += version == tier_lost;
+	}
+	assert_true(found > 0 && lost > 0);
+	assert_int_equal(found + lost, ROWS);
+	assert_int_equal(count_of("ssd_lost_blobs") - before, lost);
+	for (uint64_t row = 0; row < ROWS; row++)
+		assert_int_equal(put_row(row, ROW_BYTES, 20), SY_OK);
+	expect_rows(ROWS);
+	clear_all();
+}
+
+/* Nothing new can be made in the directory: what has files goes on, for the rest there is the
+ * slab alone, and nothing is lost. */
+static void test_read_only(void **state)
+{
+	(void)state;
+	assert_int_equal(tier_segment_count(&tier), 0);
+	assert_int_equal(chmod(tier.dir, 0500), 0);
+	uint64_t count = fill_slab();
+	expect_rows(count);
+	assert_int_equal(tier_segment_count(&tier), 0);
+	assert_int_equal(chmod(tier.dir, 0700), 0);
+	expect_works_again(count);
+	assert_true(tier_segment_count(&tier) > 0);
 	clear_all();
 }
 
 static int start(void **state)
 {
-	sy_error err = {0};
 	(void)state;
-	cluster_start(&cluster, 1, SLAB_BYTES, false);
-	sy_client_options options = {.run_dir = cluster.run_dir, .ssd = true,
-	                             .timeout_ns = 30000000000u};
-	return sy_client_open(&options, &client, &err) == SY_OK ? 0 : -1;
+	cluster_start(&tier.cluster, 1, SLAB_BYTES, false);
+	tier.client = tier_open(&tier, TIMEOUT_S);
+	return 0;
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	sy_client_close(client);
-	cluster_stop(&cluster);
+	atomic_store(&faults->held, false);
+	sy_client_close(tier.client);
+	cluster_stop(&tier.cluster);
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	char command[128];
 	if (getenv("TEST_FAULTS") != NULL)
 		map_faults();
 	cluster_main(argc, argv);
-	if (mkdtemp(ssd_dir) == NULL)
-		return 1;
-	snprintf(control, sizeof control, "%s/control", ssd_dir);
-	if (setenv("TEST_SSD_DIR", ssd_dir, 1) != 0 || setenv("TEST_SSD_BYTES", "268435456", 1) != 0 ||
-	    setenv("TEST_FAULTS", control, 1) != 0)
+	/* The units are to be refused what a directory's mode refuses others, root's too. */
+	(void)prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
+	snprintf(control, sizeof control, "/tmp/slabyard-test-control-%d", (int)getpid());
+	if (!tier_make_dir(&tier, SSD_BYTES) || setenv("TEST_FAULTS", control, 1) != 0)
 		return 1;
 	map_faults();
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_read_only), /* first: no segment is there yet */
 		cmocka_unit_test(test_write_fails),
 		cmocka_unit_test(test_write_short),
 		cmocka_unit_test(test_read_fails),
 		cmocka_unit_test(test_held),
+		cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_emptied),
+		cmocka_unit_test(test_unlinked), /* last: its files are not seen again */
 	};
 	int failed = cmocka_run_group_tests(tests, start, stop);
-	snprintf(command, sizeof command, "rm -rf %s", ssd_dir);
-	return system(command) != 0 ? 1 : failed;
+	(void)unlink(control);
+	return tier_remove_dir(&tier) ? failed : 1;
 }

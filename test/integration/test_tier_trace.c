@@ -1,25 +1,20 @@
 /* A real trace of a serving system against a unit with a disk tier: what a request asks for is
  * got, what is not there is put, and every byte that comes back is looked at. */
-#include "harness.h"
-
-#include <slabyard/slabyard.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "bytes.h"
-#include "cluster.h"
+#include "tier_fixture.h"
 
 enum { BLOCK_BYTES = 64 << 10, IDS_MAX = 4096, BLOCKS_MAX = 1 << 20, SKIPPED = 77 };
 
 static const char *data_dir = "../shared/data";
 static uint32_t request_count = 1000;
 
+/* Of gets: those that the disk was not read for, and those that it was. */
+enum where { MEMORY, DISK, WHERE_COUNT };
+
 struct counts {
-	uint64_t asked, found, put;
-	double get_s, put_s;
+	uint64_t asked, put, found[WHERE_COUNT];
+	double get_s[WHERE_COUNT], put_s;
 };
 
 static uint64_t ids[IDS_MAX];
@@ -94,10 +89,12 @@ static void run_part(sy_client *client, const uint64_t *part, size_t count, stru
 	size_t missing_count = 0;
 	for (size_t i = 0; i < count; i++)
 		keys[i] = (sy_key){part[i], "kv", 2};
+	uint64_t loads = tier_count(client, "ssd_loads"), found_count = 0;
 	double start_s = now_s();
 	if (sy_client_get(client, keys, count, SY_GET_COPY, 0, &result, &err) != SY_OK)
 		fail_msg("get: %s", err.message);
-	counts->get_s += now_s() - start_s;
+	double took_s = now_s() - start_s;
+	loads = tier_count(client, "ssd_loads") - loads;
 	for (size_t i = 0; i < count; i++) {
 		bool found = sy_result_value(result, i, &value);
 		assert_int_equal(found, seen[part[i]]);
@@ -105,7 +102,7 @@ static void run_part(sy_client *client, const uint64_t *part, size_t count, stru
 		if (found) {
 			assert_int_equal(value.nbytes, BLOCK_BYTES);
 			assert_memory_equal(value.data, right, BLOCK_BYTES);
-			counts->found++;
+			found_count++;
 			continue;
 		}
 		missing[missing_count] = keys[i];
@@ -115,6 +112,9 @@ static void run_part(sy_client *client, const uint64_t *part, size_t count, stru
 		seen[part[i]] = 1;
 	}
 	sy_result_free(result);
+	enum where where = loads > 0 ? DISK : MEMORY;
+	counts->get_s[where] += took_s;
+	counts->found[where] += found_count;
 	counts->asked += count;
 	counts->put += missing_count;
 	start_s = now_s();
@@ -124,51 +124,41 @@ static void run_part(sy_client *client, const uint64_t *part, size_t count, stru
 	counts->put_s += now_s() - start_s;
 }
 
-static uint64_t count_of(sy_client *client, const char *name)
+static void print_counts(sy_client *client, const struct counts *counts)
 {
-	sy_unit_report report;
-	assert_int_equal(sy_client_reports(client, 0, &report, NULL), SY_OK);
-	for (size_t i = 0; i < report.count_count; i++) {
-		if (strcmp(report.counts[i].name, name) == 0)
-			return report.counts[i].value;
-	}
-	return 0;
+	static const char *const names[WHERE_COUNT] = {"from memory", "from the disk"};
+	for (int i = 0; i < WHERE_COUNT; i++)
+		print_message("%s: %.1f %% of %lu blocks asked for, got at %.2f GB/s\n", names[i],
+		              100.0 * (double)counts->found[i] / (double)counts->asked, counts->asked,
+		              (double)counts->found[i] * BLOCK_BYTES / 1e9 / counts->get_s[i]);
+	print_message("put: %.1f %%, at %.2f GB/s; the disk read %.2f GB and wrote %.2f GB\n",
+	              100.0 * (double)counts->put / (double)counts->asked,
+	              (double)counts->put * BLOCK_BYTES / 1e9 / counts->put_s,
+	              (double)tier_count(client, "ssd_read_bytes") / 1e9,
+	              (double)tier_count(client, "ssd_written_bytes") / 1e9);
 }
 
 static void test_replay(void **state)
 {
-	struct cluster *cluster = *state;
-	sy_client_options options = {.run_dir = cluster->run_dir, .ssd = true,
-	                             .timeout_ns = 100000000000u};
+	const struct tier *tier = *state;
+	sy_client *client = tier_open(tier, 100);
 	struct counts counts = {0};
-	sy_client *client = NULL;
-	sy_error err = {0};
 	size_t count = 0;
 	FILE *trace = open_trace();
-	if (sy_client_open(&options, &client, &err) != SY_OK)
-		fail_msg("%s", err.message);
 	for (uint32_t r = 0; r < request_count && next_request(trace, &count); r++) {
 		for (size_t at = 0; at < count; at += 16)
 			run_part(client, ids + at, count - at < 16 ? count - at : 16, &counts);
 	}
 	fclose(trace);
-	uint64_t loads = count_of(client, "ssd_loads");
-	double from_disk = (double)count_of(client, "ssd_read_bytes");
-	print_message("%lu blocks asked for, %.1f %% there (%lu reads of the disk); got at %.2f GB/s, "
-	              "put at %.2f GB/s; the disk read %.2f GB and wrote %.2f GB\n",
-	              counts.asked, 100.0 * (double)counts.found / (double)counts.asked, loads,
-	              (double)counts.found * BLOCK_BYTES / 1e9 / counts.get_s,
-	              (double)counts.put * BLOCK_BYTES / 1e9 / counts.put_s, from_disk / 1e9,
-	              (double)count_of(client, "ssd_written_bytes") / 1e9);
-	assert_true(loads > 0);
-	assert_int_equal(count_of(client, "ssd_lost_blobs"), 0);
+	print_counts(client, &counts);
+	assert_true(counts.found[DISK] > 0);
+	assert_int_equal(tier_count(client, "ssd_lost_blobs"), 0);
 	sy_client_close(client);
 }
 
 int main(int argc, char **argv)
 {
-	static struct cluster cluster;
-	char ssd_dir[] = "/tmp/slabyard-test-trace-XXXXXX", bytes[32], command[128];
+	static struct tier tier;
 	cluster_main(argc, argv);
 	if (argc > 1)
 		data_dir = argv[1];
@@ -183,14 +173,11 @@ int main(int argc, char **argv)
 	}
 	fclose(trace);
 	uint64_t footprint_bytes = footprint();
-	snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)(footprint_bytes * 5 / 4));
-	if (mkdtemp(ssd_dir) == NULL || setenv("TEST_SSD_DIR", ssd_dir, 1) != 0 ||
-	    setenv("TEST_SSD_BYTES", bytes, 1) != 0)
+	if (!tier_make_dir(&tier, footprint_bytes * 5 / 4))
 		return 1;
-	cluster_start(&cluster, 1, footprint_bytes / 10 / 4096 * 4096, false);
-	const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_replay, &cluster)};
+	cluster_start(&tier.cluster, 1, footprint_bytes / 10 / 4096 * 4096, false);
+	const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_replay, &tier)};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
-	cluster_stop(&cluster);
-	snprintf(command, sizeof command, "rm -rf %s", ssd_dir);
-	return system(command) != 0 ? 1 : failed;
+	cluster_stop(&tier.cluster);
+	return tier_remove_dir(&tier) ? failed : 1;
 }

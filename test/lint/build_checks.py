@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 import rules
 
 C_FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]
-LIBRARIES = ["libzmq", "jansson", "cmocka", "msgpack-c", "msgpack", "ucx"]
+LIBRARIES = ["libzmq", "jansson", "liburing", "cmocka", "msgpack-c", "msgpack", "ucx"]
 # Headers that need those of UCX, which a build can do without.
 UCX_HEADERS = re.compile(r'#include (?:<ucp/|"(?:ucx_lib|ucx_context)\.h")')
 

@@ -145,7 +145,7 @@ pwd re_comp regex regexp resolv sched search semaphore setjmp sgtty shadow signa
 stdalign stdarg stdatomic stdbool stdc-predef stddef stdint stdio stdio_ext stdlib stdnoreturn
 string strings syscall sysexits syslog tar termio termios tgmath thread_db threads time ttyent
 uchar ucontext ulimit unistd utime utmp utmpx values version wait wchar wctype wordexp zmq
-zmq_utils msgpack jansson cmocka
+zmq_utils msgpack jansson liburing cmocka
 """.split())
 
 # Written so that no pattern matches its own line.

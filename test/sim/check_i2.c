@@ -59,7 +59,7 @@ void check_i2_rows(struct sim_life *life, const struct sim_request *request,
 		    !by_one(life->shadow, key, space, row, field))
 			continue;
 		rows[row].by = key->by;
-		if (request->seen[k].put != NULL)
+		if (request->seen[k].put != NULL || request->seen[k].lost)
 			rows[row].seen = true;
 		else
 			rows[row].gone = true;
@@ -81,7 +81,7 @@ void check_i2_answer(struct sim_client *client, const struct sim_task *task,
 	for (uint64_t k = 0; k < request->key_count; k++) {
 		uint64_t at = args->field_of != NULL ? k : k / args->field_count;
 		uint32_t row = sim_row_at(client->sim, task->slot, args->rows[at]);
-		if (row >= SIM_ROWS_MAX || resolved->found[k] == SY_FOUND_ABSENT)
+		if (row >= SIM_ROWS_MAX || !sy_found_is_value(resolved->found[k]))
 			continue;
 		if (resolved->generation[k] == request->seen[k].generation)
 			same[row] = true;

@@ -38,6 +38,11 @@ static bool described_right(const struct sy_resolved *resolved, uint32_t k,
 	       check_shape_equal(&resolved->shapes[resolved->tail[k]], &value->shape);
 }
 
+static bool is_lost(const struct sim_life *life, const struct sim_put *put)
+{
+	return put != NULL && put->lost_life == life->number;
+}
+
 /* A found key: of which put, and is that the right one? NULL after a word to the contrary. */
 static const struct sim_put *found_put(struct sim_life *life, const struct sim_key *key,
                                        uint32_t row, uint32_t field, uint64_t generation)
@@ -53,6 +58,11 @@ static const struct sim_put *found_put(struct sim_life *life, const struct sim_k
 	}
 	if (sim_put_value(put, row, field) == NULL) {
 		sim_fail(sim, 3, "u%u answers row %u field %u by put %lu, which has no such key",
+		         life->slot, row, field, put->number);
+		return NULL;
+	}
+	if (is_lost(life, put) && sim_put_value(put, row, field)->nbytes > 0) {
+		sim_fail(sim, 9, "u%u answers row %u field %u by put %lu, which its disk had lost",
 		         life->slot, row, field, put->number);
 		return NULL;
 	}
@@ -77,6 +87,14 @@ static void check_key(struct sim_life *life, uint32_t space, uint32_t row, uint3
 		if (key->value != NULL)
 			sim_fail(sim, 3, "u%u says row %u field %u is absent, but put %lu is there",
 			         life->slot, row, field, key->value->number);
+		return;
+	}
+	if (sy_found_is_lost(resolved->found[k])) {
+		sim->counts.keys_lost++;
+		seen->lost = true;
+		if (!is_lost(life, key->value) && !is_lost(life, key->leaving))
+			sim_fail(sim, 9, "u%u says row %u field %u is lost, which its disk did not lose",
+			         life->slot, row, field);
 		return;
 	}
 	const struct sim_put *put = found_put(life, key, row, field, generation);
@@ -171,12 +189,13 @@ void check_resolved(struct sim_client *client, struct sim_task *task)
 	for (uint32_t k = 0; k < r->key_count; k++) {
 		const struct sim_range_seen *seen = &r->seen[k];
 		const struct sy_resolved *resolved = &reply->resolved;
-		bool absent = resolved->found[k] == SY_FOUND_ABSENT;
-		if (absent != (seen->put == NULL)) {
-			sim_fail(sim, 9, "c%u sees a key as absent that its unit found", client->index);
+		bool found = sy_found_is_value(resolved->found[k]);
+		if (found != (seen->put != NULL) || sy_found_is_lost(resolved->found[k]) != seen->lost) {
+			sim_fail(sim, 9, "c%u sees a key as absent or lost that its unit found",
+			         client->index);
 			return;
 		}
-		if (absent)
+		if (!found)
 			continue;
 		if (!described_right(resolved, k, seen->value) ||
 		    resolved->generation[k] != seen->generation)

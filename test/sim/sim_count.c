@@ -124,9 +124,10 @@ void sim_counts_print(const struct sim_counts *counts)
 		printf("%-9s %-38s %12lu\n", "verdict", #name, counts->verdicts[at - 1]);
 	SY_STATUS_LIST(VERDICT)
 #undef VERDICT
-	printf("checked   %lu keys, %lu bytes, %lu reads (%lu stale), %lu audits, %lu events\n",
-	       counts->keys_checked, counts->bytes_checked, counts->reads, counts->stale_reads,
-	       counts->audits, counts->events);
+	printf("checked   %lu keys (%lu lost), %lu bytes, %lu reads (%lu stale), %lu audits, "
+	       "%lu events\n",
+	       counts->keys_checked, counts->keys_lost, counts->bytes_checked, counts->reads,
+	       counts->stale_reads, counts->audits, counts->events);
 }
 
 uint32_t sim_counts_missing(const struct sim_counts *counts)

@@ -18,7 +18,7 @@ struct sim_counts {
 	uint64_t ends[SIM_COUNT_ENDS];    /* of operations */
 	uint64_t verdicts[SIM_COUNT_STATUSES]; /* by the position in SY_STATUS_LIST */
 	uint64_t parked, long_releases;   /* requests that waited; releases of several steps */
-	uint64_t keys_checked, bytes_checked, reads, stale_reads, events, audits;
+	uint64_t keys_checked, keys_lost, bytes_checked, reads, stale_reads, events, audits;
 };
 
 const char *sim_end_name(uint32_t end); /* of an enum sy_op_end */

@@ -131,7 +131,11 @@ void sim_disk_ended(struct sim_life *life, const struct sim_event *event)
 	struct sim_disk_op *op = &life->disk_ops[event->number];
 	if (!op->used || op->number != event->extra)
 		return;
-	bool ok = !op->fails && !op->full && !op->bad;
+	enum sy_disk_result result = op->full    ? SY_DISK_FULL
+	                             : op->fails ? SY_DISK_FAILED
+	                             : op->bad   ? SY_DISK_DAMAGED
+	                                         : SY_DISK_OK;
+	bool ok = result == SY_DISK_OK;
 	uint64_t generation = op->job.generation;
 	bool reads = op->job.reads;
 	if (reads && op->bad && !op->fails && !sim_disk_is_hurt(life, &op->job))
@@ -141,7 +145,7 @@ void sim_disk_ended(struct sim_life *life, const struct sim_event *event)
 	op->used = false;
 	life->disk_failed = !reads && !ok ? generation : 0;
 	life->disk_read = reads && !ok ? generation : 0;
-	sy_serve_disk(life->serve, op->job.blob, op->job.grant, ok, op->full, sim->shown_ns);
+	sy_serve_disk(life->serve, op->job.blob, op->job.grant, (uint8_t)result, sim->shown_ns);
 	sim_shadow_step(life);
 	life->disk_failed = life->disk_read = 0;
 }

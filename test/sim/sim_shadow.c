@@ -271,6 +271,7 @@ static void show_put(struct sim_life *life, struct sim_put *put, uint64_t genera
 {
 	struct sim_shadow *shadow = life->shadow;
 	put->published_life = life->number;
+	put->lost_life = 0;
 	put->shown_order = shadow->order;
 	for (uint32_t i = 0; i < put->value_count; i++) {
 		const struct sim_value *value = &put->values[i];
@@ -347,7 +348,7 @@ static void note_shown(struct sim_life *life)
 	}
 }
 
-/* The disk lost the blob of a read that failed: its keys are gone. */
+/* The disk lost the blob of a read that failed: its keys are there, their bytes are not. */
 static void note_lost(struct sim_life *life)
 {
 	struct sim_shadow *shadow = life->shadow;
@@ -355,22 +356,13 @@ static void note_lost(struct sim_life *life)
 	if (lost == life->lost_blobs)
 		return;
 	life->lost_blobs = lost;
-	const struct sim_put *put = shadow->grants[life->disk_read].put;
+	struct sim_put *put = shadow->grants[life->disk_read].put;
 	if (life->disk_read == 0 || put == NULL) {
 		sim_fail(life->sim, 9, "u%u took a blob for lost that no read failed for", life->slot);
 		return;
 	}
 	sim_log(life->sim, "u%u has lost put %lu", life->slot, put->number);
-	for (uint32_t i = 0; i < put->value_count; i++) {
-		const struct sim_value *value = &put->values[i];
-		struct sim_key *key = &shadow->keys[put->space][value->row][value->field];
-		if (key->value == put)
-			key->value = NULL;
-		if (key->leaving == put) {
-			key->leaving = NULL;
-			shadow->leaving_count--;
-		}
-	}
+	put->lost_life = life->number;
 }
 
 static void accept_release(struct sim_life *life)

@@ -51,6 +51,7 @@ struct sim_put {
 	uint32_t accepted_count; /* by accepted_life */
 	uint64_t accepted_order, accepted_life, accepted_generation;
 	uint64_t published_life;       /* it was seen there */
+	uint64_t lost_life;            /* its disk lost it there */
 	uint64_t shown_order;          /* and when: if it was pending, later than its own place */
 };
 
@@ -109,6 +110,7 @@ struct sim_range_seen {
 	const struct sim_value *value;
 	uint64_t generation;
 	bool inlined;
+	bool lost;                     /* there, but the disk has no bytes of it any more */
 };
 
 /* A session as its unit made it. */

@@ -54,7 +54,7 @@ static inline void resolved_draw(struct sy_prng *prng, struct sy_reply *reply)
 	for (uint32_t i = 0; i < reply->resolved.shape_count; i++)
 		shape_draw(prng, &drawn_shapes[i]);
 	for (uint32_t k = 0; k < reply->key_count; k++) {
-		drawn_found[k] = (uint8_t)sy_prng_below(prng, 3);
+		drawn_found[k] = (uint8_t)sy_prng_below(prng, SY_FOUND_COUNT);
 		drawn_tail[k] = (uint32_t)sy_prng_below(prng, reply->resolved.shape_count);
 		entry_draw(prng, &drawn_shapes[drawn_tail[k]], &drawn_dtype[k], &drawn_kind[k],
 		           &drawn_nbytes[k], &drawn_dim0[k]);
@@ -213,7 +213,7 @@ static inline void assert_resolved_equal(const struct sy_reply *a, const struct 
 	assert_int_equal(a->key_count, b->key_count);
 	assert_spans_equal(a->inline_bytes, b->inline_bytes);
 	for (uint32_t k = 0; k < a->key_count; k++) {
-		bool absent = x->found[k] == SY_FOUND_ABSENT;
+		bool absent = !sy_found_is_value(x->found[k]);
 		bool tensor = !absent && x->kind[k] == SY_KIND_TENSOR;
 		assert_int_equal(y->found[k], x->found[k]);
 		assert_int_equal(y->dtype[k], absent ? 0 : x->dtype[k]);

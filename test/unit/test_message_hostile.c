@@ -103,9 +103,9 @@ static void check_resolved(const struct sy_reply *reply, uint32_t asked)
 	for (uint32_t k = 0; k < asked; k++) {
 		uint64_t offset = resolved->offset[k];
 		uint64_t nbytes = resolved->nbytes[k];
-		assert_in_range(resolved->found[k], 0, 2);
+		assert_in_range(resolved->found[k], 0, SY_FOUND_COUNT - 1);
 		assert_true(resolved->tail[k] < resolved->shape_count);
-		if (resolved->found[k] == SY_FOUND_ABSENT)
+		if (!sy_found_is_value(resolved->found[k]))
 			continue;
 		check_entry(resolved->dtype[k], resolved->kind[k], &resolved->shapes[resolved->tail[k]],
 		            nbytes, resolved->dim0[k]);

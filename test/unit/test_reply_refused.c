@@ -94,15 +94,15 @@ static const struct {
 	uint8_t value;
 	const char *said;
 } bad_bytes[] = {
-	{FOUND, 1, 3, "a state of a key"},
+	{FOUND, 1, SY_FOUND_COUNT, "a state of a key"},
 	{FOUND, 2, SY_FOUND_INLINE, "outside the inline bytes"},
-	{DTYPE, 0, 1, "calls absent"},
-	{KIND, 0, 1, "calls absent"},
-	{OFFSET, 7, 1, "calls absent"},
-	{NBYTES, 0, 1, "calls absent"},
-	{GENERATION, 3, 1, "calls absent"},
-	{DIM0, 0, 1, "calls absent"},
-	{TAIL, 0, 1, "calls absent"},
+	{DTYPE, 0, 1, "without a value"},
+	{KIND, 0, 1, "without a value"},
+	{OFFSET, 7, 1, "without a value"},
+	{NBYTES, 0, 1, "without a value"},
+	{GENERATION, 3, 1, "without a value"},
+	{DIM0, 0, 1, "without a value"},
+	{TAIL, 0, 1, "without a value"},
 	{OFFSET, 8, 2, "outside the inline bytes"},
 	{OFFSET, 15, 0xff, "outside the inline bytes"},
 	{NBYTES, 8, 9, "outside the inline bytes"},
