@@ -6,7 +6,8 @@ the first round warms up. Every figure is worth something only beside the others
 `ours/theirs` is slabyard's time over the other's, the median over the rounds; below 1 slabyard is
 faster. Bytes are compared outside the timed regions, and a wrong one fails the run.
 
-messages and wake-ups (client+units) are of slabyard, an operation.
+messages and wake-ups (client+units) are of slabyard, an operation. The disk tier runs beside plain
+writes and reads past the system's cache (odirect) of the same files.
 
 mooncake (its store, without CUDA) and nixl (transfers alone: no keys, no allocation) come as
 Python packages into build-bench/venv, run the plain puts and gets up to 64 MiB after the others
@@ -20,6 +21,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 import plan
@@ -51,6 +53,7 @@ def parse():
     add("--quick", action="store_true", help="a tenth of the operations a round")
     add("--cpus", metavar="A,B", help="the CPUs of everything; default: the first two allowed")
     add("--peers", default=",".join(PEERS), metavar="NAMES", help=f"default: {','.join(PEERS)}")
+    add("--ssd-dir", metavar="DIR", help="of suite tier, 1 GiB; default: the build's folder")
     add("--units-max", type=int, default=256, metavar="N", help="of the suite units; default: 256")
     add("--list", action="store_true", help="only name the cases")
     return parser.parse_args()
@@ -184,6 +187,29 @@ def run_resolve(options):
     return records, ok
 
 
+def tier_cases(value_bytes):
+    return [f"{what}-{plan.size_name(value_bytes)}" for what in ("spill", "unspill")]
+
+
+def run_tier(options):
+    records, ok = [], True
+    for value_bytes in plan.TIER_BLOBS:
+        names = tier_cases(value_bytes)
+        if not any(wanted(options, name, "tier") for name in names):
+            continue
+        say(f"bench: {', '.join(names)}")
+        with tempfile.TemporaryDirectory(dir=options.ssd_dir or options.build) as folder:
+            done = subprocess.run(
+                [os.path.join(options.build, "bench", "bench_tier"), "--dir", folder,
+                 "--rounds", str(options.rounds), str(value_bytes)],
+                stdout=subprocess.PIPE, text=True, timeout=3600,
+            )  # fmt: skip
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        records += [r for r in found if wanted(options, r["case"], "tier")]
+        ok = ok and done.returncode == 0
+    return records, ok
+
+
 def pin(options):
     cpus = sorted(os.sched_getaffinity(0))[:2]
     if options.cpus:
@@ -220,6 +246,7 @@ def main():
     if options.list:
         names = [c.name for g in groups for c in g.cases]
         names += [f"resolve-{n}" for n in plan.RESOLVE_KEYS]
+        names += [name for size in plan.TIER_BLOBS for name in tier_cases(size)]
         print("\n".join(n for n in names if not options.case or fnmatch.fnmatch(n, options.case)))
         return 0
     pin(options)
@@ -227,8 +254,9 @@ def main():
     for group in groups:
         found, ok, said = run_group(options, group)
         records, notes, all_ok = records + found, notes + said, all_ok and ok
-    found, ok = run_resolve(options)
-    records, all_ok = records + found, all_ok and ok
+    for run in (run_resolve, run_tier):
+        found, ok = run(options)
+        records, all_ok = records + found, all_ok and ok
     show(options, records, sorted(set(notes)))
     for name in ("roundtrip", "copy", "untouched"):  # each has a table of its own
         if wanted(options, name, name):

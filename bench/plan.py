@@ -6,6 +6,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SMALL_KEYS = 100_000
 UNIT_COUNTS = [1, 4, 16, 64, 256]
 UNITS_ROWS = 65_536
+TIER_BLOBS = [MIB, 8 * MIB]
 RESOLVE_KEYS = {"10K": 10_000, "1M": 1_000_000, "10M": 10_000_000}
 
 
@@ -125,6 +126,7 @@ SUITES = {
     "attach": "a new client up to its first value",
     "units": "65,536 rows put and got through 1, 4, 16, 64, 256 units",
     "resolve": "the unit's step alone: 1,024 keys of 10 thousand, 1 and 10 million",
+    "tier": "blobs of 1 and 8 MiB to the disk and back, against plain O_DIRECT io_uring",
     "roundtrip": "what a control round trip costs over ZeroMQ, a unix socket, shared memory",
     "copy": "put and get of 16 MiB against memcpy, bench_copy's own output",
     "untouched": "calls a second of clients while another client and another unit die",
@@ -150,6 +152,10 @@ GOALS = [
     ("mget-1024x4KiB", ["memcpy"], 1.3, "1.3 times memcpy's"),
     ("grpo-put", ["memcpy"], 2.0, "2 times memcpy"),
     ("grpo-get", ["memcpy"], 2.0, "2 times memcpy"),
+    ("spill-1MiB", ["odirect"], 1 / 0.85, "0.85 of a plain writer past the cache"),
+    ("spill-8MiB", ["odirect"], 1 / 0.85, "0.85 of a plain writer past the cache"),
+    ("unspill-1MiB", ["odirect"], 1 / 0.85, "0.85 of a plain reader past the cache"),
+    ("unspill-8MiB", ["odirect"], 1 / 0.85, "0.85 of a plain reader past the cache"),
     ("units-256", ["units-1"], 1.3, "1.3 times one unit's"),
 ]
 # case, field of our record, at most, words
