@@ -126,9 +126,9 @@ static void run_part(sy_client *client, const uint64_t *part, size_t count, stru
 
 static void print_counts(sy_client *client, const struct counts *counts)
 {
-	static const char *const names[WHERE_COUNT] = {"from memory", "from the disk"};
+	static const char *const names[WHERE_COUNT] = {"gets without the disk", "gets that read it"};
 	for (int i = 0; i < WHERE_COUNT; i++)
-		print_message("%s: %.1f %% of %lu blocks asked for, got at %.2f GB/s\n", names[i],
+		print_message("%s: %.1f %% of %lu blocks, at %.2f GB/s\n", names[i],
 		              100.0 * (double)counts->found[i] / (double)counts->asked, counts->asked,
 		              (double)counts->found[i] * BLOCK_BYTES / 1e9 / counts->get_s[i]);
 	print_message("put: %.1f %%, at %.2f GB/s; the disk read %.2f GB and wrote %.2f GB\n",
