@@ -36,7 +36,7 @@ class Threads(ClusterCase):
 
             def wait():
                 try:
-                    self.client.get(["0@a"], deadline=time.monotonic() + 1)
+                    self.client.get(["0@a"], deadline=time.monotonic() + 2)
                 except DataPlaneTimeout as e:
                     caught.append(e)
 
@@ -48,7 +48,7 @@ class Threads(ClusterCase):
                 time.sleep(0.001)
             thread.join()
         self.assertEqual(len(caught), 1)
-        self.assertGreater(ticks, 50)
+        self.assertGreater(ticks, 10)  # one, if the call held the lock
 
     def test_many_threads_one_client(self):
         faults = []
