@@ -396,17 +396,12 @@ static sy_status cover_all(struct sy_store *store, const sy_read *reads, size_t 
 	return SY_OK;
 }
 
-/* Whether what a resolve pinned may still be read, and if not why. Of a dead unit the bytes are
- * mapped here yet, but who reads them would go on with rows that are gone; so where the
- * connection has ended the directory says what became of the unit. Where it lives the pins stand,
- * and its slab is as it was. */
-static sy_status judge(struct sy_store *store, uint32_t unit_id, uint64_t incarnation,
-                       uint64_t end_ns, sy_error *err)
+/* What the directory says of an incarnation that was resolved from: SY_OK, it lives. */
+static sy_status ask(struct sy_store *store, uint32_t unit_id, uint64_t incarnation,
+                     uint64_t end_ns, sy_error *err)
 {
 	struct sy_unit_info slot;
 
-	if (sy_hub_stands(store->hub, unit_id, incarnation))
-		return SY_OK;
 	if (sy_hub_ask_slot(store->hub, unit_id, end_ns, &slot, NULL) != SY_OK)
 		return sy_fail(err, sy_clock_now_ns() >= end_ns ? SY_E_TIMEOUT : SY_E_TRANSFER_FAILED,
 		               "read", "unit %u: its connection ended, and the directory does not say "
@@ -422,6 +417,34 @@ static sy_status judge(struct sy_store *store, uint32_t unit_id, uint64_t incarn
 		return sy_fail(err, SY_E_STALE_READ, "read",
 		               "unit %u: another one came in its place: resolve again", unit_id);
 	return SY_OK;
+}
+
+/* Whether what a resolve pinned may still be read, and if not why. Of a dead unit the bytes are
+ * mapped here yet, but who reads them would go on with rows that are gone; so where the
+ * connection has ended the directory says what became of the unit. Where it lives the pins stand,
+ * and its slab is as it was. */
+static sy_status judge(struct sy_store *store, uint32_t unit_id, uint64_t incarnation,
+                       uint64_t end_ns, sy_error *err)
+{
+	if (sy_hub_stands(store->hub, unit_id, incarnation))
+		return SY_OK;
+	return ask(store, unit_id, incarnation, end_ns, err);
+}
+
+/* What a READ that failed with err comes to: the other host may be gone with its unit. */
+static sy_status judge_failed(struct sy_store *store, uint32_t unit_id, uint64_t incarnation,
+                              uint64_t end_ns, sy_error *err)
+{
+	sy_error said = {0};
+
+	if (sy_clock_now_ns() >= end_ns)
+		return SY_E_TIMEOUT;
+	sy_status status = ask(store, unit_id, incarnation, end_ns, &said);
+	if (status != SY_E_LOST && status != SY_E_STALE_READ)
+		return SY_E_TRANSFER_FAILED;
+	said.in_flight = err != NULL && err->in_flight;
+	sy_error_copy(err, &said);
+	return status;
 }
 
 /* Reads that follow each other and stand on one slab are one READ. */
@@ -465,10 +488,12 @@ static sy_status read_all(struct sy_store *store, const sy_read *reads, size_t c
 		status = sy_hub_read(store->hub, covers_of[first].remote, ranges + first, last - first,
 		                     end_ns, err);
 		if (status == SY_E_TRANSFER)
-			status = sy_clock_now_ns() >= end_ns ? SY_E_TIMEOUT : SY_E_TRANSFER_FAILED;
+			status = judge_failed(store, reads[first].unit_id,
+			                      covers_of[first].remote->incarnation, end_ns, err);
 		if (status != SY_OK && err != NULL) {
 			err->status = status;
-			blame(first, count, err); /* what comes after it was not read either */
+			/* What comes after it was not read either, but may be there. */
+			blame(first, status == SY_E_LOST ? last : count, err);
 		}
 	}
 	free(ranges);
