@@ -76,7 +76,7 @@ struct sy_unit_options {
 	}, \
 	{ \
 		.name = "policy", .value = "WORD", .kind = SY_OPTION_TEXT, .target = &(unit)->policy, \
-		.help = "same-host, rdma or allow-tcp: how other hosts reach values; default: same-host" \
+		.help = "same-host, rdma or allow-tcp: how other hosts reach values (same-host)" \
 	}, \
 	{ \
 		.name = "zmq-only", .kind = SY_OPTION_FLAG, .target = &(unit)->zmq_only, \
