@@ -38,11 +38,11 @@ struct sy_cli {
 	{ \
 		.name = "transport", .value = "WORD", .kind = SY_OPTION_TEXT, \
 		.target = &(cli)->transport, \
-		.help = "auto, shm or ucx: what carries values; default: $SLABYARD_TRANSPORT, or auto" \
+		.help = "auto, shm or ucx: what carries values ($SLABYARD_TRANSPORT, auto)" \
 	}, \
 	{ \
 		.name = "policy", .value = "WORD", .kind = SY_OPTION_TEXT, .target = &(cli)->policy, \
-		.help = "same-host, rdma or allow-tcp: what ucx may use; default: $SLABYARD_POLICY, rdma" \
+		.help = "same-host, rdma or allow-tcp: what ucx may use ($SLABYARD_POLICY, rdma)" \
 	}
 
 /* Of those that need no cluster on this host: the address instead. Goes before the run directory,
