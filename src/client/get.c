@@ -36,6 +36,25 @@ static size_t gather(const struct sy_lookup_part *part, const struct sy_items *i
 	return count;
 }
 
+/* What a READ that failed with err comes to: the other host may be gone with its unit. */
+static sy_status judge_failed(struct sy_hub *hub, const struct sy_call *call,
+                              uint64_t deadline_ns, sy_error *err)
+{
+	bool late = sy_clock_now_ns() >= deadline_ns;
+	bool dead = !late && sy_hub_ask(hub, call->unit_id, call->remote->incarnation,
+	                                deadline_ns) == SY_DIRECTORY_DEAD;
+	sy_status status = dead ? SY_E_LOST : late ? SY_E_TIMEOUT : SY_E_TRANSFER_FAILED;
+
+	if (dead)
+		sy_fail(err, status, "get", "unit %u: the unit is dead, and its rows are lost",
+		        call->unit_id);
+	if (err != NULL)
+		err->status = status; /* else the words stay */
+	if (err != NULL && dead)
+		err->reason = "dead";
+	return status;
+}
+
 static sy_status copy_part(struct sy_hub *hub, const struct sy_lookup_part *part,
                            const struct sy_items *items, struct sy_result *result,
                            uint64_t deadline_ns, sy_error *err)
@@ -49,11 +68,7 @@ static sy_status copy_part(struct sy_hub *hub, const struct sy_lookup_part *part
 	if (count > 0)
 		status = sy_hub_read(hub, part->call.remote, ranges, count, deadline_ns, err);
 	free(ranges);
-	if (status != SY_E_TRANSFER)
-		return status;
-	if (err != NULL) /* the words stay */
-		err->status = sy_clock_now_ns() >= deadline_ns ? SY_E_TIMEOUT : SY_E_TRANSFER_FAILED;
-	return sy_clock_now_ns() >= deadline_ns ? SY_E_TIMEOUT : SY_E_TRANSFER_FAILED;
+	return status == SY_E_TRANSFER ? judge_failed(hub, &part->call, deadline_ns, err) : status;
 }
 
 static sy_status copy_all(struct sy_hub *hub, const struct sy_items *items,

@@ -230,6 +230,8 @@ static void conclude(struct moving *moving, struct sy_ucx_peer *peer,
 {
 	struct sy_ucx_mover *mover = moving->lane->mover;
 	const struct sy_ucx_transfer *transfer = moving->transfer;
+	/* Burying frees it. */
+	uint32_t number = moving->posted ? moving->conn->number : 0;
 	bool finished = status == SY_OK || !moving->posted || sy_mover_bury(moving->lane);
 
 	pthread_mutex_lock(&mover->lock);
@@ -241,7 +243,7 @@ static void conclude(struct moving *moving, struct sy_ucx_peer *peer,
 		grave->nbytes = total_bytes(transfer);
 		grave->name = transfer->name;
 		grave->lane = moving->lane->index;
-		grave->number = moving->conn->number;
+		grave->number = number;
 		sy_mover_grave_add(moving->lane, peer, grave);
 	} else {
 		free(grave);

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <slabyard/client.h>
+
 #include "clock.h"
 #include "daemon.h"
 #include "dir_client.h"
@@ -302,9 +304,42 @@ static void remove_slabs(const struct cluster *cluster)
 	}
 }
 
+static uint64_t count_of(const sy_unit_report *report, const char *name)
+{
+	for (size_t i = 0; i < report->count_count; i++) {
+		if (strcmp(report->counts[i].name, name) == 0)
+			return report->counts[i].value;
+	}
+	return 0;
+}
+
+/* Where clients were told to take UCX, the units counted no byte over shared memory. */
+static bool took_told_path(const struct cluster *cluster)
+{
+	const char *told = getenv("SLABYARD_TRANSPORT");
+	const sy_client_options options = {.run_dir = cluster->run_dir, .timeout_ns = 5000000000u};
+	sy_unit_report reports[CLUSTER_UNITS_MAX];
+	uint64_t shm = 0, ucx = 0;
+	sy_client *client;
+
+	if (told == NULL || strcmp(told, "ucx") != 0)
+		return true;
+	if (sy_client_open(&options, &client, NULL) != SY_OK ||
+	    sy_client_reports(client, 0, reports, NULL) != SY_OK)
+		return false;
+	for (uint32_t u = 0; u < cluster->unit_count; u++) {
+		shm += count_of(&reports[u], "shm_put_bytes") + count_of(&reports[u], "shm_get_bytes");
+		ucx += count_of(&reports[u], "ucx_put_bytes");
+	}
+	sy_client_close(client);
+	printf("over shm %llu bytes, over ucx %llu put\n", (unsigned long long)shm,
+	       (unsigned long long)ucx);
+	return shm == 0 && ucx > 0;
+}
+
 void cluster_stop(struct cluster *cluster)
 {
-	bool clean = true;
+	bool clean = took_told_path(cluster);
 
 	for (uint32_t u = 0; u < cluster->unit_count; u++) {
 		if (cluster->units[u] > 0)
@@ -319,7 +354,8 @@ void cluster_stop(struct cluster *cluster)
 	remove_slabs(cluster);
 	remove_dir(cluster->run_dir);
 	if (!clean) {
-		fprintf(stderr, "cluster: a process did not end cleanly\n");
+		fprintf(stderr, "cluster: a process did not end cleanly, or values took another way than "
+		                "they were told\n");
 		exit(1);
 	}
 }

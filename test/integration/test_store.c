@@ -457,6 +457,8 @@ static void test_a_connection_that_was_cut(void **state)
 	sy_error err = {0};
 
 	(void)state;
+	if (getenv("SLABYARD_TRANSPORT") != NULL)
+		return; /* one of another host has none */
 	put(0, 41, "x", data, BIG);
 	assert_int_equal(sy_store_resolve_keys(store, units, 1, 0, &resolved, NULL), SY_OK);
 	assert_true(sy_resolved_at(resolved, 0, 0, &at));

@@ -33,7 +33,7 @@ static void test_sizes(void **state)
 	free(memory);
 }
 
-enum { THREADS = 6, MOVES = 40, PART_BYTES = SLAB_BYTES / THREADS, RANGES_MAX = 400 };
+enum { THREADS = 6, MOVES = 20, PART_BYTES = SLAB_BYTES / THREADS, RANGES_MAX = 400 };
 
 struct worker {
 	struct rig *rig;
@@ -295,7 +295,7 @@ static void test_clients_killed(void **state)
 
 	(void)state;
 	rig_start(&rig, 0);
-	for (uint64_t i = 0; i < 10; i++) {
+	for (uint64_t i = 0; i < 6; i++) {
 		uint64_t session = 1000 + i;
 		char byte;
 		int fd;

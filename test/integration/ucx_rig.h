@@ -21,7 +21,7 @@
 #include "ucx_mover.h"
 #include "ucx_target.h"
 
-enum { SLAB_BYTES = 64 << 20, LARGE_BYTES = 24 << 20, SESSION = 77, WAIT_MS = 20000 };
+enum { SLAB_BYTES = 32 << 20, LARGE_BYTES = 12 << 20, SESSION = 77, WAIT_MS = 20000 };
 static const uint64_t SECOND_NS = 1000000000u;
 static const uint64_t INCARNATION = 4711;
 
