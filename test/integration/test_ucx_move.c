@@ -133,6 +133,8 @@ static void test_stranger(void **state)
 	rig_stop(&rig);
 }
 
+enum { HURT_RANGES = 256 };
+
 /* A transfer in a thread of its own, for something to happen in the middle of it. */
 struct hurt {
 	struct rig *rig;
@@ -147,13 +149,20 @@ struct hurt {
 static void *run_hurt(void *argument)
 {
 	struct hurt *hurt = argument;
+	struct sy_range ranges[HURT_RANGES];
+	const struct sy_ucx_transfer transfer = {
+		.ranges = ranges, .count = HURT_RANGES, .write = hurt->write,
+		.deadline_ns = sy_clock_now_ns() + hurt->timeout_ns,
+		.name = {.session = SESSION, .seq = 9, .slot = 3},
+	};
 
-	hurt->status = move(hurt->rig->peer, hurt->write, 0, hurt->memory, LARGE_BYTES,
-	                    hurt->timeout_ns, 9, &hurt->in_flight, &hurt->err);
+	for (int i = 0; i < HURT_RANGES; i++)
+		ranges[i] = (struct sy_range){.nbytes = LARGE_BYTES, .to = hurt->memory};
+	hurt->status = sy_ucx_move(hurt->rig->peer, &transfer, &hurt->in_flight, &hurt->err);
 	return NULL;
 }
 
-/* Repeats the transfer until the signal came in its middle: it was not done. */
+/* The same bytes over and over: it is not done before the signal, however busy the host is. */
 static void hurt_in_the_middle(struct rig *rig, struct hurt *hurt, int signal)
 {
 	uint8_t *memory = malloc(LARGE_BYTES);
