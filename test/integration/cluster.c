@@ -160,6 +160,10 @@ void cluster_main(int argc, char **argv)
 	config.ssd_bytes = ssd_bytes != NULL ? strtoull(ssd_bytes, NULL, 10) : 0;
 	config.zmq_only = getenv("SLABYARD_TEST_ZMQ") != NULL;
 	config.policy_name = getenv("SLABYARD_TEST_UNIT_POLICY");
+	if (getenv("SLABYARD_TEST_UNIT_LISTEN") != NULL) { /* where only the test is */
+		config.listen = getenv("SLABYARD_TEST_UNIT_LISTEN");
+		config.insecure = true;
+	}
 	ready_fd = (int)strtol(argv[8], NULL, 10);
 	config.ready = say_ready;
 	exit(sy_unit_run(&config));
@@ -184,6 +188,8 @@ int cluster_spawn(struct cluster *cluster, uint32_t unit_id)
 	if (pid == 0) {
 		close(ready[0]);
 		fcntl(cluster->server_pipe, F_SETFD, FD_CLOEXEC);
+		if (getenv("SLABYARD_TEST_UNIT_DEVICES") != NULL)
+			setenv("UCX_NET_DEVICES", getenv("SLABYARD_TEST_UNIT_DEVICES"), 1);
 		execv("/proc/self/exe", argv);
 		_exit(127);
 	}
