@@ -16,6 +16,7 @@ struct sy_cli {
 	                      * NULL: neither */
 	uint64_t timeout_ns; /* of --timeout; 0: the client's own, 120 s */
 	const char *transport, *policy; /* NULL: the client's own */
+	const char *directory, *keys; /* in place of a run directory; NULL: that is it */
 };
 
 /* The option that every subcommand on a cluster has: put it in the table of options. */
@@ -33,8 +34,10 @@ struct sy_cli {
 		.help = "how long to wait for an answer, as in 5s; default: 120s" \
 	}
 
-/* Of those that move values. */
+/* Of those that move values: of a cluster elsewhere, and by what way. */
 #define SY_CLI_PATH_OPTIONS(cli) \
+	SY_CLI_DIRECTORY_OPTION(&(cli)->directory), \
+	SY_CLI_KEYS_OPTION(&(cli)->keys), \
 	{ \
 		.name = "transport", .value = "WORD", .kind = SY_OPTION_TEXT, \
 		.target = &(cli)->transport, \

@@ -139,20 +139,36 @@ static bool wait_look(void *context)
 	return false;
 }
 
-int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client)
+int sy_cluster_options(const struct sy_cli *cli, sy_client_options *ret_options)
 {
+	sy_client_options options = {.directory = cli->directory, .keys = cli->keys};
 	sy_error err = {0};
-	if (!sy_cli_needs_run_dir(cli))
-		return SY_EXIT_USAGE;
-	if (sy_cluster_is_running(cli) != SY_EXIT_DONE)
-		return SY_EXIT_FAILED;
-	sy_client_options options = {.run_dir = cli->run_dir, .ssd = true,
-	                             .timeout_ns = timeout_ns(cli), .interrupted = wait_look};
+	if (cli->directory == NULL) {
+		options.run_dir = cli->run_dir;
+		if (!sy_cli_needs_run_dir(cli))
+			return SY_EXIT_USAGE;
+		if (sy_cluster_is_running(cli) != SY_EXIT_DONE)
+			return SY_EXIT_FAILED;
+	}
 	if ((cli->transport != NULL &&
 	     sy_path_from_name("--transport", cli->transport, &options.path, &err) != SY_OK) ||
 	    (cli->policy != NULL &&
 	     sy_policy_from_name("--policy", cli->policy, &options.policy, &err) != SY_OK))
 		return sy_cli_misused(cli, "%s", err.message);
+	*ret_options = options;
+	return SY_EXIT_DONE;
+}
+
+int sy_cluster_client_open(const struct sy_cli *cli, sy_client **ret_client)
+{
+	sy_error err = {0};
+	sy_client_options options;
+	int exit_status = sy_cluster_options(cli, &options);
+	if (exit_status != SY_EXIT_DONE)
+		return exit_status;
+	options.ssd = true;
+	options.timeout_ns = timeout_ns(cli);
+	options.interrupted = wait_look;
 	waiting.cli = cli;
 	waiting.began_ns = sy_deadline_after(0);
 	if (sy_client_open(&options, ret_client, &err) != SY_OK)

@@ -21,7 +21,7 @@ static const char details[] =
 	"them. Without FILE rows are made up from the seed as GRPO has them: token ids, log-\n"
 	"probabilities, masks, experts, a message; groups of 16, 17 to 1,023 tokens.\n"
 	"\n"
-	"Without --run-dir a cluster is started for it and removed afterwards. With it the demo\n"
+	"Without --run-dir or --directory it starts a cluster and removes it. With one the demo\n"
 	"works in a namespace of its own in the cluster there, and other rows are safe; memory that\n"
 	"others take or give back meanwhile it cannot tell from a leak.\n"
 	"\n"
@@ -70,15 +70,15 @@ static int demo_run(const struct sy_cli *cli, const struct wanted *wanted, struc
  * cluster that runs is taken only where the command line names it. */
 static int cluster_choose(const struct sy_cli *cli, struct sy_demo *demo)
 {
-	if (cli->run_dir == NULL || cli->run_dir == getenv("SLABYARD_RUN_DIR")) {
+	bool here = cli->run_dir != NULL && cli->run_dir != getenv("SLABYARD_RUN_DIR");
+	if (!here && cli->directory == NULL) {
 		demo->units = demo->units != 0 ? demo->units : UNITS;
 		return SY_EXIT_DONE;
 	}
 	if (demo->units != 0 || demo->slab_bytes != 0)
 		return sy_cli_misused(cli, "--units and --slab-bytes are of a cluster of its own: leave "
-		                      "them or --run-dir out");
-	demo->run_dir = cli->run_dir;
-	return sy_cluster_is_running(cli);
+		                      "them or --run-dir and --directory out");
+	return sy_cluster_options(cli, &demo->where);
 }
 
 int sy_command_demo(struct sy_cli *cli, int argc, char **argv)
@@ -88,6 +88,7 @@ int sy_command_demo(struct sy_cli *cli, int argc, char **argv)
 	const struct sy_option options[] = {
 		{.name = "run-dir", .value = "DIR", .kind = SY_OPTION_TEXT, .target = &cli->run_dir,
 		 .help = "a cluster that runs already; default: one of its own"},
+		SY_CLI_PATH_OPTIONS(cli),
 		{.name = "rollouts", .value = "FILE", .kind = SY_OPTION_TEXT, .target = &wanted.path,
 		 .help = "JSON lines with rollouts; default: made up from the seed"},
 		{.name = "rows", .value = "N", .kind = SY_OPTION_COUNT, .target = &wanted.rows, .min = 1,

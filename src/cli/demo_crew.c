@@ -35,8 +35,9 @@ static void signals_restore(void)
 static bool client_ready(struct sy_demo_hand *hand, const struct sy_demo_crew_config *config)
 {
 	sy_error err = {0};
-	const sy_client_options options = {
-		.run_dir = config->run_dir, .name_space = config->name_space, .timeout_ns = CALL_NS};
+	sy_client_options options = config->where;
+	options.name_space = config->name_space;
+	options.timeout_ns = CALL_NS;
 	if (hand->client != NULL || sy_client_open(&options, &hand->client, &err) == SY_OK)
 		return true;
 	return sy_demo_hand_fail(hand, "%s", err.message);

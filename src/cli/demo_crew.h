@@ -23,7 +23,8 @@ struct sy_demo_crew {
 
 struct sy_demo_crew_config {
 	const struct sy_demo_source *source;
-	const char *run_dir, *name_space;
+	sy_client_options where; /* run_dir or directory, and how values travel */
+	const char *name_space;
 	uint32_t producer_count, trainer_count;
 	int stop_fd, cluster_fd;
 };

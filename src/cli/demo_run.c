@@ -70,7 +70,7 @@ static bool cluster_open(struct sy_demo *demo)
 {
 	uint64_t bytes, entries;
 	sy_error err = {0};
-	if (demo->run_dir != NULL)
+	if (demo->where.run_dir != NULL || demo->where.directory != NULL)
 		return true;
 	needs_measure(demo, &bytes, &entries);
 	if (demo->slab_bytes != 0)
@@ -78,7 +78,7 @@ static bool cluster_open(struct sy_demo *demo)
 	if (sy_demo_cluster_start((uint32_t)demo->units, bytes, entries, demo->stop_fd, &demo->cluster,
 	                          &err) != SY_OK)
 		return fail(demo, err.message);
-	demo->run_dir = demo->cluster.run_dir;
+	demo->where.run_dir = demo->cluster.run_dir;
 	return true;
 }
 
@@ -87,7 +87,7 @@ static bool crew_open(struct sy_demo *demo)
 	sy_error err = {0};
 	snprintf(demo->name_space, sizeof demo->name_space, "demo-%ld", (long)getpid());
 	const struct sy_demo_crew_config config = {
-		.source = &demo->source, .run_dir = demo->run_dir, .name_space = demo->name_space,
+		.source = &demo->source, .where = demo->where, .name_space = demo->name_space,
 		.producer_count = (uint32_t)demo->producers, .trainer_count = (uint32_t)demo->trainers,
 		.stop_fd = demo->stop_fd, .cluster_fd = demo->cluster.pidfd,
 	};
@@ -98,8 +98,9 @@ static bool crew_open(struct sy_demo *demo)
 static bool client_open(struct sy_demo *demo)
 {
 	sy_error err = {0};
-	const sy_client_options options = {.run_dir = demo->run_dir, .name_space = demo->name_space,
-	                                   .timeout_ns = CALL_NS};
+	sy_client_options options = demo->where;
+	options.name_space = demo->name_space;
+	options.timeout_ns = CALL_NS;
 	if (sy_client_open(&options, &demo->client, &err) != SY_OK ||
 	    sy_demo_memory_read(demo->client, &demo->before, &err) != SY_OK)
 		return fail(demo, err.message);

@@ -10,7 +10,7 @@
 
 /* The caller fills what is asked for, the rest being zero. */
 struct sy_demo {
-	const char *run_dir; /* NULL: a cluster of its own */
+	sy_client_options where; /* no run_dir and no directory: a cluster of its own */
 	uint64_t producers, trainers, units;
 	uint64_t slab_bytes; /* 0: what the rows need */
 	struct sy_demo_source source;

@@ -164,7 +164,7 @@ static int put_run(struct put *put)
 {
 	sy_client *client = NULL;
 	sy_error err = {0};
-	if (!sy_cli_needs_run_dir(put->cli))
+	if (put->cli->directory == NULL && !sy_cli_needs_run_dir(put->cli))
 		return SY_EXIT_USAGE;
 	sy_status status = bytes_read(put, &err);
 	put->value.data = put->bytes.data != NULL ? put->bytes.data : "";

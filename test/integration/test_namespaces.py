@@ -1,4 +1,5 @@
-"""A cluster on hosts of its own: directory and units in network namespaces, keys, cut cables."""
+"""A cluster on hosts of its own: directory and units in network namespaces, keys, cut cables; and
+values between hosts, which must not take another way than UCX: a unix socket crosses namespaces."""
 
 import json
 import os
@@ -15,6 +16,10 @@ BUILD = os.environ.get("SLABYARD_BUILD", "build")
 SLABYARD = os.path.join(os.path.abspath(BUILD), "slabyard")
 PATIENCE_S = 120  # for what must happen; nothing waits that long where it does
 PORT = 7400
+UNIT_AFAR = ("--slab-bytes", "64MiB", "--policy", "allow-tcp", "--eager-max-bytes", "0")
+BYTES = ["shm_put_bytes", "shm_get_bytes", "ucx_put_bytes", "ucx_get_bytes"]
+AFAR = {"SLABYARD_TRANSPORT": "ucx", "SLABYARD_POLICY": "allow-tcp", "UCX_TLS": "tcp",
+        "UCX_NET_DEVICES": "eth0"}  # fmt: skip
 
 
 class TestNamespaces(unittest.TestCase):
@@ -41,7 +46,7 @@ class TestNamespaces(unittest.TestCase):
     def on(self, host, *words):
         return subprocess.run(
             host.words(SLABYARD, *words), capture_output=True, text=True, timeout=PATIENCE_S,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL, env={**os.environ, **AFAR},
         )  # fmt: skip
 
     def slabyard(self, number, *words, status=0):
@@ -53,6 +58,7 @@ class TestNamespaces(unittest.TestCase):
         process = subprocess.Popen(
             self.hosts[number].words(SLABYARD, *words), stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+            env={**os.environ, **AFAR},
         )  # fmt: skip
         self.processes.append(process)
         return process
@@ -66,14 +72,17 @@ class TestNamespaces(unittest.TestCase):
         )  # fmt: skip
         self.assertEqual(process.stdout.readline(), f"directory up at {self.directory}\n")
 
-    def start_unit(self, unit_id, number):
+    def start_unit(self, unit_id, number, *more):
         process = self.start(
             number, "unit", "--id", str(unit_id), "--directory", self.directory,
             "--slab-bytes", "4MiB", "--run-dir", self.run_dir(number), "--keys", self.keys,
-            "--listen", f"tcp://{self.hosts[number].address}:{PORT + 10 + unit_id}",
+            "--listen", f"tcp://{self.hosts[number].address}:{PORT + 10 + unit_id}", *more,
         )  # fmt: skip
-        self.assertIn(f"unit {unit_id}: up, registered at {self.directory}",
-                      process.stderr.readline())
+        line = process.stderr.readline()
+        if "--policy" in more:
+            self.assertIn("allow-tcp, for development", line)
+            line = process.stderr.readline()
+        self.assertIn(f"unit {unit_id}: up, registered at {self.directory}", line)
         return process
 
     def status(self, number):
@@ -133,7 +142,8 @@ class TestNamespaces(unittest.TestCase):
         value = os.path.join(self.top, "value")
         with open(value, "w") as file:
             file.write("kept")
-        self.slabyard(0, "put", "1", "note", value, "--run-dir", self.run_dir(0))
+        here = ("--run-dir", self.run_dir(0), "--transport", "shm")
+        self.slabyard(0, "put", "1", "note", value, *here)
         # As long as the directory stands still no lease ends, however long the cable is out.
         self.processes[0].send_signal(signal.SIGSTOP)
         self.hosts[1].cut()
@@ -142,8 +152,47 @@ class TestNamespaces(unittest.TestCase):
         self.processes[0].send_signal(signal.SIGCONT)
         self.assertIn("in touch with the directory again", unit.stderr.readline())
         self.await_states(2, "active", "active")
-        done = self.slabyard(0, "get", "1", "note", "--run-dir", self.run_dir(0))
-        self.assertEqual(done.stdout, "kept")
+        self.assertEqual(self.slabyard(0, "get", "1", "note", *here).stdout, "kept")
+
+    def start_three(self):
+        """The directory on the first host, units on the first two; the third has none."""
+        self.start_directory()
+        self.start_unit(0, 0, *UNIT_AFAR)
+        self.start_unit(1, 1, *UNIT_AFAR)
+        return ("--directory", self.directory, "--keys", self.keys)
+
+    def took_ucx(self, puts, gets):
+        """Of all units: no byte by shared memory, and at least so many by UCX."""
+        units = self.status(2)
+        sums = {name: sum(unit[name] for unit in units) for name in BYTES}
+        self.assertEqual((sums["shm_put_bytes"], sums["shm_get_bytes"]), (0, 0), sums)
+        self.assertGreaterEqual(sums["ucx_put_bytes"], puts)
+        self.assertGreaterEqual(sums["ucx_get_bytes"], gets)
+
+    def test_values_travel_between_hosts(self):
+        there = self.start_three()
+        values = {}
+        for row, size in enumerate([1 << 16, 1 << 20, 300001]):
+            values[row] = os.path.join(self.top, f"value{row}")
+            with open(values[row], "wb") as file:
+                file.write(os.urandom(size))
+            self.slabyard(2, "put", str(row), "note", values[row], *there)
+        for row, path in values.items():
+            done = subprocess.run(
+                self.hosts[row].words(SLABYARD, "get", str(row), "note", *there),
+                capture_output=True, timeout=PATIENCE_S, env={**os.environ, **AFAR},
+            )  # fmt: skip
+            with open(path, "rb") as file:
+                self.assertEqual(done.stdout, file.read(), done.stderr)
+        size = sum(os.path.getsize(path) for path in values.values())
+        self.took_ucx(size, size)
+
+    def test_the_demo_on_a_host_without_units(self):
+        there = self.start_three()
+        done = self.slabyard(2, "demo", "--rows", "64", "--steps", "2", "--json", *there)
+        moved = json.loads(done.stdout)
+        self.assertTrue(moved["ok"], moved)
+        self.took_ucx(1 << 20, 1 << 20)
 
 
 if __name__ == "__main__":
