@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs a program in a virtual machine whose kernel has RDMA devices in software (SoftRoCE).
 
-usage: vm.py [--dir DIR] [--keep-going] [--script FILE] [--program FILE]... [--variable K=V]...
+usage: vm.py [--dir DIR] [--script FILE] [--program FILE]... [--variable NAME=VALUE]...
 
 The guest is Debian's own kernel with an initial ram disk and nothing else: busybox, iproute2, the
-verbs libraries, UCX and its tools, the programs named, and the shared libraries that these load.
+verbs libraries, UCX, the programs named, and the shared libraries that these load.
 All of it but the programs comes from packages that are only downloaded and unpacked, under DIR
 (build-check/rdma). The guest makes two RDMA devices on the two ends of a cable in software, so
 that what one sends to the other really goes through the driver, and runs the script; the exit
@@ -29,15 +29,12 @@ TOP = HERE.parent.parent
 
 # For the guest alone; what they depend on is found by apt.
 PACKAGES = [
-    "busybox-static", "kmod", "iproute2", "libibverbs1", "ibverbs-providers", "ibverbs-utils",
-    "librdmacm1", "perftest", "libucx0", "ucx-utils",
+    "busybox-static", "kmod", "iproute2", "libibverbs1", "ibverbs-providers", "librdmacm1",
+    "libucx0",
 ]  # fmt: skip
 KERNEL = "linux-image-amd64"
 MODULES = ["veth", "rdma_rxe", "ib_uverbs", "rdma_ucm", "crc32_generic", "sch_netem"]
-PROGRAMS = [
-    "ip", "tc", "rdma", "kmod", "ibv_devices", "ib_write_bw", "ib_read_bw", "ucx_perftest",
-    "ucx_info",
-]  # fmt: skip
+PROGRAMS = ["ip", "tc", "rdma", "kmod"]
 FIRST_LINE = "guest: here"
 FIRST_LINE_S = 120
 GUEST_S = 300
@@ -183,15 +180,16 @@ class Guest:
             if not found:
                 raise Fault(f"no package has {name}")
             self.add_program(found[0])
+        libraries = root / "usr/lib/x86_64-linux-gnu"
         for plugin in [
-            *root.glob("usr/lib/x86_64-linux-gnu/ucx/*.so*"),
-            *root.glob("usr/lib/x86_64-linux-gnu/libibverbs/librxe*"),
-        ]:
-            self.add(plugin, "lib/" + str(plugin.relative_to(root / "usr/lib/x86_64-linux-gnu")))
+            *libraries.glob("libucp.so.0"), *libraries.glob("ucx/*.so*"),
+            *libraries.glob("libibverbs/librxe*"),
+        ]:  # fmt: skip
+            self.add(plugin, "lib/" + str(plugin.relative_to(libraries)))
             self.add_libraries(plugin)
         self.add(root / "etc/libibverbs.d/rxe.driver", "etc/libibverbs.d/rxe.driver")
         # Threads that end load it by name.
-        self.add(next(root.glob("usr/lib/x86_64-linux-gnu/libgcc_s.so.1")), "lib/libgcc_s.so.1")
+        self.add(next(libraries.glob("libgcc_s.so.1")), "lib/libgcc_s.so.1")
         release = next((root / "usr/lib/modules").iterdir()).name
         for file, path in module_files(root, release).items():
             self.add(path, f"lib/modules/{release}/{file}")
@@ -296,8 +294,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dir", type=Path, default=TOP / "build-check/rdma",
                         help="where packages are unpacked and logs lie (build-check/rdma)")
-    parser.add_argument("--script", type=Path, default=HERE / "tools.sh",
-                        help="what the guest runs (test/rdma/tools.sh: UCX's and verbs' tools)")
+    parser.add_argument("--script", type=Path, default=HERE / "guest.sh",
+                        help="what the guest runs (test/rdma/guest.sh)")
     parser.add_argument("--program", type=Path, action="append", default=[],
                         help="a program of this machine that the script needs; may be repeated")
     parser.add_argument("--variable", action="append", default=[], metavar="NAME=VALUE",

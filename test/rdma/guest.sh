@@ -1,7 +1,8 @@
 #!/bin/sh
 # What the guest runs: slabyard's own processes with verbs between them. Units listen on one device,
 # clients use the other; nothing is small enough to travel with a message. $SUITES are programs of
-# test/integration that run the same way.
+# test/integration that run the same way, but not where packets are lost: a connection's own message
+# that is lost is sent again by the kernel after 4 s, and a call of theirs has 5.
 MTU=1024
 bad=0
 say() { echo "test: $*"; }
@@ -20,7 +21,8 @@ judge() { # name, status, packets at least from each device
 		say "ok      $1: rxe0 sent $puts packets, rxe1 $gets; at least $3"
 	else
 		say "FAILED  $1: status $2, rxe0 sent $puts packets, rxe1 $gets; at least $3"
-		tail -n 12 /tmp/log | sed 's/^/test:   /'
+		grep -E 'ERROR|LINE' /tmp/log | head -n 6 | sed 's/^/test:   /'
+		tail -n 6 /tmp/log | sed 's/^/test:   /'
 		bad=1
 	fi
 }
@@ -38,7 +40,7 @@ if UCX_NET_DEVICES=rxe1:1 slabyard up --units 2 --slab-bytes 24MiB --policy rdma
 		cmp /tmp/value /tmp/back >>/tmp/log 2>&1
 	judge "4 MiB there and back" $? $((4 * 1024 * 1024 / MTU))
 	before=$(ports)
-	slabyard demo --rows 64 --steps 1 --producers 1 --trainers 1 >/tmp/log 2>&1
+	slabyard demo --run-dir /tmp/yard --rows 64 --steps 1 --producers 1 --trainers 1 >/tmp/log 2>&1
 	judge "demo" $? 1
 	shm=$(($(count shm_put_bytes) + $(count shm_get_bytes))) ucx=$(count ucx_put_bytes)
 	if [ "$shm" -eq 0 ] && [ "$ucx" -ge $((4 * 1024 * 1024)) ]; then
@@ -56,6 +58,7 @@ fi
 
 export SLABYARD_TEST_UNIT_POLICY=rdma SLABYARD_TEST_UNIT_LISTEN='tcp://10.77.0.2:*'
 export SLABYARD_TEST_UNIT_DEVICES=rxe1:1 UCX_NET_DEVICES=rxe0:1
+grep -q loss=1 /proc/cmdline && SUITES=
 for suite in ${SUITES:-}; do
 	before=$(ports)
 	"$suite" >/tmp/log 2>&1
