@@ -10,8 +10,8 @@
  * is named. */
 int sy_cluster_is_running(const struct sy_cli *cli);
 
-/* Where the cluster is and by what way its values travel, as the command line says, for a client of
- * one's own. SY_EXIT_DONE, or the exit status after telling what is wrong. */
+/* Where the cluster is and by what way its values travel, as the command line says, for a client
+ * of one's own. SY_EXIT_DONE, or the exit status after telling what is wrong. */
 int sy_cluster_options(const struct sy_cli *cli, sy_client_options *ret_options);
 
 /* Opens it; the caller closes it. SY_EXIT_DONE, or the exit status after telling why: no run

@@ -1,5 +1,5 @@
-"""A cluster on hosts of its own: directory and units in network namespaces, keys, cut cables; and
-values between hosts, which must not take another way than UCX: a unix socket crosses namespaces."""
+"""A cluster on hosts of its own: directory and units in network namespaces, keys, cut cables;
+and values between hosts, by UCX and no other way: a unix socket would cross namespaces."""
 
 import json
 import os

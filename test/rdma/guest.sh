@@ -1,8 +1,8 @@
 #!/bin/sh
-# What the guest runs: slabyard's own processes with verbs between them. Units listen on one device,
-# clients use the other; nothing is small enough to travel with a message. $SUITES are programs of
-# test/integration that run the same way, but not where packets are lost: a connection's own message
-# that is lost is sent again by the kernel after 4 s, and a call of theirs has 5.
+# What the guest runs: slabyard's own processes with verbs between them. Units listen on one
+# device, clients use the other; nothing is small enough to travel with a message. $SUITES are
+# programs of test/integration that run the same way, but not where packets are lost: a message
+# that makes a connection is sent again by the kernel after 4 s, and a call of theirs has 5.
 MTU=1024
 bad=0
 say() { echo "test: $*"; }

@@ -301,7 +301,7 @@ def main():
     parser.add_argument("--variable", action="append", default=[], metavar="NAME=VALUE",
                         help="set in the script's environment; may be repeated")
     parser.add_argument("--boots", default="verbs,lossy,bare",
-                        help="which of them: with the driver, with packet loss, without the driver")
+                        help="which: with the driver, with packet loss, without the driver")
     options = parser.parse_args()
     report, started = Report(), time.monotonic()
     folder = options.dir.resolve()
