@@ -39,7 +39,7 @@ with slabyard.local(slab_bytes="4MiB") as cluster, cluster.client() as client:
     for path in sorted(used("self") | used(client.reports()[0]["pid"])):
         print(path)
 """
-CARRIED = ("zmq", "sodium", "msgpack", "jansson")
+CARRIED = ("zmq", "sodium", "msgpack", "jansson", "uring")
 IN_WHEEL = (
     "slabyard/__init__.py",
     "slabyard/libslabyard.so",

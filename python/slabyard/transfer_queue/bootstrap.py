@@ -84,8 +84,9 @@ def _place(settings, slots, actors):
     for k, host in hosts.items():
         if host != boot_id():
             raise RuntimeError(
-                f"unit {k} was placed on node {slots[k]}, another host: this version moves bytes "
-                "within one host only; name its nodes in node_ids"
+                f"unit {k} was placed on node {slots[k]}, another host: units of one host alone "
+                "are started here; name its nodes in node_ids, or start them by other means and "
+                "join them by their directory"
             )
 
 

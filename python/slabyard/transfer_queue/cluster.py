@@ -21,11 +21,14 @@ class Found:
 
 
 def open_client(settings):
-    """A client of the cluster that the settings name. RuntimeError: it is another host's."""
-    place = settings if settings.cluster is None else settings.cluster
-    if settings.cluster is not None and settings.cluster.boot_id != boot_id():
+    """A client of the cluster that the settings name. RuntimeError: it is another host's, and no
+    address says how to reach it."""
+    found = settings.cluster
+    place = settings if found is None else found
+    if found is not None and found.directory is None and found.boot_id != boot_id():
         raise RuntimeError(
-            "the units run on another host: this version moves bytes within one host only"
+            f"the units run on another host, in {found.run_dir} there: what the backend starts is "
+            "for one host; to join a cluster of several give start_units: false and its directory"
         )
     return Client(
         place.run_dir,

@@ -17,7 +17,7 @@ from tq_support import SMALL_RAY, await_that, conf_of, start_ray
 import slabyard
 from slabyard.errors import DataPlaneLostKeys
 from slabyard.transfer_queue import bootstrap, config
-from slabyard.transfer_queue.cluster import open_client
+from slabyard.transfer_queue.cluster import Found, open_client
 
 JOB = """
 import os, signal, sys
@@ -129,6 +129,15 @@ class OneNode(Watched):
             settings = config.settings(conf.backend.SlabyardStore)
             with open_client(settings) as client:
                 self.assertEqual(client.unit_count, 1)
+            # As if this were another host: by its address it is reached, by a path it is not.
+            settings.cluster = Found(None, None, address)
+            settings.cluster.boot_id = "another"
+            with open_client(settings) as client:
+                self.assertEqual(client.unit_count, 1)
+            settings.cluster = Found(None, cluster.run_dir)
+            settings.cluster.boot_id = "another"
+            with self.assertRaisesRegex(RuntimeError, "another host, in /"):
+                open_client(settings)
 
     def test_what_cannot_be_started_is_said(self):
         for block, text in (
