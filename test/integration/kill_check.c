@@ -128,6 +128,32 @@ static size_t entries_of(const char *format, pid_t pid)
 	return count;
 }
 
+/* Its own: of io_uring the system may have some of its own in the process, for as long as it
+ * likes. */
+static size_t threads_of(pid_t pid)
+{
+	char path[64], name[32];
+	size_t count = 0;
+
+	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+	DIR *dir = opendir(path);
+	for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+		char comm[sizeof path + sizeof entry->d_name + 8];
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(comm, sizeof comm, "%s/%s/comm", path, entry->d_name);
+		FILE *file = fopen(comm, "re");
+		bool named = file != NULL && fgets(name, sizeof name, file) != NULL;
+		if (file != NULL)
+			fclose(file);
+		count += named && strncmp(name, "iou-", 4) != 0;
+	}
+	if (dir != NULL)
+		closedir(dir);
+	return count;
+}
+
 static size_t run_files(void)
 {
 	DIR *dir = opendir(cluster->run_dir);
@@ -201,7 +227,7 @@ static struct usual usual_of(const sy_unit_report *report)
 		.sessions = number(report->counts, report->count_count, "sessions"),
 		.free_bytes = number(report->bytes, report->byte_count, "free"),
 		.fds = entries_of("/proc/%d/fd", pid) - open_segments(pid),
-		.threads = entries_of("/proc/%d/task", pid),
+		.threads = threads_of(pid),
 	};
 }
 
