@@ -137,18 +137,36 @@ static uint32_t next_victim(struct sy_step *step, bool from_cold, uint32_t *look
 	}
 }
 
+/* Copies that were had go first: that costs nothing. What is still lacking then, 0: nothing. */
+static uint64_t drop_copies(struct sy_core *core, uint64_t wanted, uint64_t now_ns)
+{
+	for (int i = 0; i < LOOKS && wanted > 0; i++) {
+		if (!sy_load_evict(core, 0, true, now_ns))
+			break;
+		wanted = wanted_bytes(core);
+	}
+	if (wanted > 0)
+		(void)sy_load_evict(core, 0, false, now_ns);
+	return wanted;
+}
+
+uint64_t sy_tier_kept_bytes(const struct sy_core *core)
+{
+	const struct sy_space *space = slab_space(core);
+	uint64_t used = space->bytes - space->free_bytes - core->volatiles.tier.demoting_bytes;
+	return used - sy_min_u64(used, core->tables.bytes[SY_BLOB_LOADING]);
+}
+
 static void make_room(struct sy_step *step)
 {
 	struct sy_core *core = step->core;
 	struct sy_tier *tier = &core->volatiles.tier;
 	const struct sy_space *space = slab_space(core);
-	uint64_t wanted = wanted_bytes(core);
+	uint64_t wanted = drop_copies(core, wanted_bytes(core), step->now_ns);
 	uint32_t looks = LOOKS;
-	if (wanted > 0)
-		(void)sy_load_evict(core, 0, step->now_ns);
 	while (looks > 0 && tier->writes_running < SY_TIER_RUNNING_MAX && sy_step_room(step) > 1 &&
 	       can_demote(core)) {
-		uint64_t used = space->bytes - space->free_bytes - tier->demoting_bytes;
+		uint64_t used = sy_tier_kept_bytes(core);
 		if (used > percent(space->bytes, SY_TIER_HIGH_PERCENT))
 			tier->draining = true;
 		else if (used <= percent(space->bytes, SY_TIER_LOW_PERCENT))

@@ -43,6 +43,9 @@ bool sy_tier_makes_room(const struct sy_core *core);
 /* Must a blob of so many bytes go through staging, because the tier cannot make a hole for it? */
 bool sy_tier_must_stage(struct sy_core *core, uint64_t nbytes);
 
+/* What blobs have of the slab, and keep: copies of what is on disk go when they must. */
+uint64_t sy_tier_kept_bytes(const struct sy_core *core);
+
 /* tier_load.c. One resolve: begin, ask for each value that is on disk, then start. */
 void sy_load_begin(struct sy_core *core);
 /* The ready copy that has this range of the blob, or 0: it is noted as asked for. */
@@ -55,13 +58,15 @@ enum sy_load_start {
 	SY_LOAD_TOO_MANY /* the queue is full */
 };
 /* Begins the reads that were asked for and are not under way, unless they are more than `limit`
- * bytes. first: it may take the room of copies that others have not come for yet. */
+ * bytes. It may take the room of copies that somebody has had; first: also of those that others
+ * have not come for yet. */
 enum sy_load_start sy_load_start(struct sy_core *core, uint64_t now_ns, uint64_t limit,
                                  bool first, uint32_t *ret_copy, uint64_t *ret_need);
 /* A read ended (enum sy_disk_result); a first failure is tried again. */
 void sy_load_done(struct sy_core *core, uint32_t copy, uint8_t result, uint64_t now_ns);
-/* The idle copy that goes first, if any, is dropped. */
-bool sy_load_evict(struct sy_core *core, uint64_t spare, uint64_t now_ns);
+/* The idle copy that goes first, if any, is dropped; none that this resolve asked for (0: any), and
+ * if `taken` only one that somebody has had. */
+bool sy_load_evict(struct sy_core *core, uint64_t spare, bool taken, uint64_t now_ns);
 
 void sy_tier_reset(struct sy_core *core); /* for rebuild.c: forgets everything */
 const char *sy_tier_fault(struct sy_core *core); /* for the audit */

@@ -27,6 +27,7 @@ void sy_tier_place(struct sy_core *core, uint32_t index)
 	const struct sy_blob *blob = sy_blob_at(core, index);
 	struct sy_tiered *t = sy_tiered_at(core, index);
 	enum sy_tier_list list = SY_TIER_NONE;
+	t->taken = t->taken || (t->ready && blob->pin_count > 0);
 	bool held = blob->pin_count > 0 && !SY_MUTANT(37);
 	if (blob->state == SY_BLOB_PUBLISHED && !held)
 		list = sy_region_space_of(core, blob->offset) == SY_SPACE_STAGING ? SY_TIER_STAGED

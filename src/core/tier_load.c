@@ -61,16 +61,17 @@ uint32_t sy_load_find(struct sy_core *core, uint32_t blob, uint64_t from, uint64
 	return copy;
 }
 
-bool sy_load_evict(struct sy_core *core, uint64_t spare, uint64_t now_ns)
+bool sy_load_evict(struct sy_core *core, uint64_t spare, bool taken, uint64_t now_ns)
 {
 	const struct sy_chain *idle = &core->volatiles.tier.lists[SY_TIER_IDLE];
 	uint32_t at = idle->head;
 	for (uint32_t i = 0; i < LOOKS && at != 0; i++) {
-		if (spare == 0 || sy_tiered_at(core, at)->asked != spare) {
+		const struct sy_tiered *t = sy_tiered_at(core, at);
+		if ((spare == 0 || t->asked != spare) && (t->taken || !taken)) {
 			sy_tier_drop_copy(core, at, now_ns);
 			return true;
 		}
-		at = sy_tiered_at(core, at)->link.next;
+		at = t->link.next;
 	}
 	return false;
 }
@@ -101,8 +102,8 @@ static uint32_t begin(struct sy_core *core, uint32_t blob, uint64_t from, uint64
 {
 	struct sy_tier *tier = &core->volatiles.tier;
 	uint32_t copy = place(core, blob, to - from);
-	for (uint32_t i = 0; i < LOOKS && copy == 0 && first; i++) {
-		if (!sy_load_evict(core, tier->resolves, now_ns))
+	for (uint32_t i = 0; i < LOOKS && copy == 0; i++) {
+		if (!sy_load_evict(core, tier->resolves, !first, now_ns))
 			break;
 		copy = place(core, blob, to - from);
 	}
@@ -175,10 +176,10 @@ static void lose(struct sy_core *core, uint32_t blob, uint8_t result, uint64_t n
 static bool is_worth_keeping(struct sy_core *core, uint32_t blob, uint32_t copy)
 {
 	const struct sy_blob *b = sy_blob_at(core, blob), *c = sy_blob_at(core, copy);
-	const struct sy_space *space = &core->tables.spaces[SY_SPACE_SLAB];
-	uint64_t used = space->bytes - space->free_bytes - core->volatiles.tier.demoting_bytes;
+	uint64_t kept = sy_tier_kept_bytes(core) + c->nbytes;
+	uint64_t slab_bytes = core->tables.spaces[SY_SPACE_SLAB].bytes;
 	return b->io_count == 0 && c->nbytes == b->nbytes && sy_tiered_at(core, blob)->reads >= 2 &&
-	       used <= space->bytes / 100 * SY_TIER_HIGH_PERCENT &&
+	       kept <= slab_bytes / 100 * SY_TIER_HIGH_PERCENT &&
 	       sy_region_space_of(core, c->offset) == SY_SPACE_SLAB;
 }
 

@@ -144,6 +144,7 @@ struct sy_tiered {
 	uint8_t tries;        /* of a read */
 	bool running;         /* its own disk operation is with the shell */
 	bool ready;           /* LOADING: its bytes are there */
+	bool taken;           /* LOADING: somebody who waited for it has had it */
 	uint8_t lost;         /* ON_SSD: an enum sy_found of a loss; its record cannot be read */
 	uint32_t source;      /* LOADING: the blob it is a copy of; 0: that is gone */
 	uint64_t source_at;   /* where in it */
