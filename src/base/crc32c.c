@@ -63,6 +63,22 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
 		narrow = _mm_crc32_u8(narrow, p[at]);
 	return ~narrow;
 }
+
+__attribute__((target("sse4.2"))) static void three_runs_sse42(uint32_t crc, const uint8_t *p,
+                                                               size_t stride, size_t bytes,
+                                                               uint32_t *ret_crcs)
+{
+	uint64_t a = (uint32_t)~crc, b = a, c = a;
+	size_t at = 0;
+	for (; bytes - at >= 8; at += 8) {
+		a = _mm_crc32_u64(a, sy_load_u64(p + at));
+		b = _mm_crc32_u64(b, sy_load_u64(p + stride + at));
+		c = _mm_crc32_u64(c, sy_load_u64(p + 2 * stride + at));
+	}
+	ret_crcs[0] = crc32c_sse42(~(uint32_t)a, p + at, bytes - at);
+	ret_crcs[1] = crc32c_sse42(~(uint32_t)b, p + stride + at, bytes - at);
+	ret_crcs[2] = crc32c_sse42(~(uint32_t)c, p + 2 * stride + at, bytes - at);
+}
 #endif
 
 uint32_t sy_crc32c(uint32_t crc, const void *data, size_t bytes)
@@ -72,4 +88,16 @@ uint32_t sy_crc32c(uint32_t crc, const void *data, size_t bytes)
 		return crc32c_sse42(crc, data, bytes);
 #endif
 	return sy_crc32c_by_table(crc, data, bytes);
+}
+
+void sy_crc32c_runs(uint32_t crc, const uint8_t *first, size_t stride, size_t bytes, size_t count,
+                    uint32_t *ret_crcs)
+{
+	size_t i = 0;
+#if defined(__x86_64__)
+	for (; count - i >= 3 && __builtin_cpu_supports("sse4.2"); i += 3)
+		three_runs_sse42(crc, first + i * stride, stride, bytes, ret_crcs + i);
+#endif
+	for (; i < count; i++)
+		ret_crcs[i] = sy_crc32c(crc, first + i * stride, bytes);
 }

@@ -209,15 +209,15 @@ static enum sy_run refuse_pins(struct lookup *l)
 }
 
 /* How much of the disk one resolve may have in the slab. Whoever takes values inline copies them,
- * so it can ask for its rows in parts; what takes half of the slab at once would wait long for
- * room and keep others waiting. */
+ * so it can ask for its rows in parts: a quarter is what the low watermark leaves room for, and
+ * more would have to wait until others' blobs are written. */
 static uint64_t load_limit(const struct lookup *l)
 {
 	const struct sy_event_request *r = l->call->request;
 	uint64_t slab_bytes = l->call->step->core->params.slab_bytes;
 	bool in_parts = r->resolve.inline_max_bytes > 0 &&
 	                r->resolve.rows[0] != r->resolve.rows[r->resolve.row_count - 1];
-	return in_parts ? slab_bytes / 2 : slab_bytes;
+	return in_parts ? slab_bytes / 4 : slab_bytes;
 }
 
 /* Something is on disk: what was pinned is given back, and all is looked up again in one step once

@@ -137,7 +137,8 @@ static uint32_t next_victim(struct sy_step *step, bool from_cold, uint32_t *look
 	}
 }
 
-/* Copies that were had go first: that costs nothing. What is still lacking then, 0: nothing. */
+/* Copies that were had go first: that costs nothing. The others are of one who waits for more:
+ * they go only where no write makes room. What is still lacking then, 0: nothing. */
 static uint64_t drop_copies(struct sy_core *core, uint64_t wanted, uint64_t now_ns)
 {
 	for (int i = 0; i < LOOKS && wanted > 0; i++) {
@@ -145,7 +146,7 @@ static uint64_t drop_copies(struct sy_core *core, uint64_t wanted, uint64_t now_
 			break;
 		wanted = wanted_bytes(core);
 	}
-	if (wanted > 0)
+	if (wanted > 0 && core->volatiles.tier.writes_running == 0 && !can_demote(core))
 		(void)sy_load_evict(core, 0, false, now_ns);
 	return wanted;
 }

@@ -64,8 +64,8 @@ enum sy_load_start sy_load_start(struct sy_core *core, uint64_t now_ns, uint64_t
                                  bool first, uint32_t *ret_copy, uint64_t *ret_need);
 /* A read ended (enum sy_disk_result); a first failure is tried again. */
 void sy_load_done(struct sy_core *core, uint32_t copy, uint8_t result, uint64_t now_ns);
-/* The idle copy that goes first, if any, is dropped; none that this resolve asked for (0: any), and
- * if `taken` only one that somebody has had. */
+/* The idle copy that goes first, if any, is dropped; none that this resolve asked for (0: any),
+ * and if `taken` only one that somebody has had. */
 bool sy_load_evict(struct sy_core *core, uint64_t spare, bool taken, uint64_t now_ns);
 
 void sy_tier_reset(struct sy_core *core); /* for rebuild.c: forgets everything */

@@ -39,10 +39,15 @@ static void make_head(const struct sy_disk_job *job, uint8_t *head)
 	memcpy(head + NAME_AT, job->ns, job->ns_bytes);
 }
 
-static uint32_t checksum(const struct sy_disk_job *job, const uint8_t *block)
+/* Blocks whose checksums are made side by side. */
+enum { SIDE_BY_SIDE = 3 };
+
+static void checksums(const struct sy_disk_job *job, const uint8_t *blocks, uint64_t count,
+                      uint32_t *ret_sums)
 {
 	uint64_t seed = sy_mix64(job->incarnation + sy_mix64(job->generation));
-	return sy_crc32c((uint32_t)seed, block, SY_RECORD_PAYLOAD_BYTES + sizeof(uint32_t));
+	sy_crc32c_runs((uint32_t)seed, blocks, SY_RECORD_BLOCK_BYTES,
+	               SY_RECORD_PAYLOAD_BYTES + sizeof(uint32_t), (size_t)count, ret_sums);
 }
 
 void sy_record_span(const struct sy_disk_job *job, uint64_t *ret_first, uint64_t *ret_count)
@@ -66,36 +71,59 @@ static void blob_part(uint64_t number, uint64_t skip, uint64_t nbytes, uint64_t 
 	*ret_from = first - SY_RECORD_HEAD_BYTES;
 }
 
+static void fill_block(const struct sy_disk_job *job, const uint8_t *blob, uint64_t number,
+                       uint8_t *block)
+{
+	uint64_t at, bytes, from;
+	blob_part(number, 0, job->record_nbytes, &at, &bytes, &from);
+	if (bytes < SY_RECORD_PAYLOAD_BYTES)
+		memset(block, 0, SY_RECORD_PAYLOAD_BYTES);
+	if (number == 0)
+		make_head(job, block);
+	if (bytes > 0)
+		memcpy(block + at, blob + from, (size_t)bytes);
+	sy_store_u32(block + SY_RECORD_PAYLOAD_BYTES, (uint32_t)number);
+}
+
 void sy_record_pack(const struct sy_disk_job *job, const uint8_t *blob, uint64_t first,
                     uint64_t count, uint8_t *ret_blocks)
 {
-	for (uint64_t i = 0; i < count; i++) {
-		uint8_t *block = ret_blocks + i * SY_RECORD_BLOCK_BYTES;
-		uint64_t at, bytes, from;
-		blob_part(first + i, 0, job->record_nbytes, &at, &bytes, &from);
-		if (bytes < SY_RECORD_PAYLOAD_BYTES)
-			memset(block, 0, SY_RECORD_PAYLOAD_BYTES);
-		if (first + i == 0)
-			make_head(job, block);
-		if (bytes > 0)
-			memcpy(block + at, blob + from, (size_t)bytes);
-		sy_store_u32(block + SY_RECORD_PAYLOAD_BYTES, (uint32_t)(first + i));
-		sy_store_u32(block + SY_RECORD_PAYLOAD_BYTES + 4, checksum(job, block));
+	uint32_t sums[SIDE_BY_SIDE];
+	for (uint64_t done = 0; done < count;) {
+		uint8_t *blocks = ret_blocks + done * SY_RECORD_BLOCK_BYTES;
+		uint64_t some = sy_min_u64(count - done, SIDE_BY_SIDE);
+		for (uint64_t i = 0; i < some; i++)
+			fill_block(job, blob, first + done + i, blocks + i * SY_RECORD_BLOCK_BYTES);
+		checksums(job, blocks, some, sums);
+		for (uint64_t i = 0; i < some; i++)
+			sy_store_u32(blocks + (i + 1) * SY_RECORD_BLOCK_BYTES - 4, sums[i]);
+		done += some;
 	}
+}
+
+static bool take_block(const struct sy_disk_job *job, const uint8_t *block, uint64_t number,
+                       uint32_t sum, uint8_t *part)
+{
+	uint64_t at, bytes, from;
+	if (sy_load_u32(block + SY_RECORD_PAYLOAD_BYTES) != (uint32_t)number ||
+	    sy_load_u32(block + SY_RECORD_PAYLOAD_BYTES + 4) != sum)
+		return false;
+	blob_part(number, job->skip, job->nbytes, &at, &bytes, &from);
+	if (bytes > 0)
+		memcpy(part + (from - job->skip), block + at, (size_t)bytes);
+	return true;
 }
 
 bool sy_record_unpack(const struct sy_disk_job *job, const uint8_t *blocks, uint64_t first,
                       uint64_t count, uint8_t *part)
 {
+	uint32_t sums[SIDE_BY_SIDE];
 	for (uint64_t i = 0; i < count; i++) {
 		const uint8_t *block = blocks + i * SY_RECORD_BLOCK_BYTES;
-		uint64_t at, bytes, from;
-		if (sy_load_u32(block + SY_RECORD_PAYLOAD_BYTES) != (uint32_t)(first + i) ||
-		    sy_load_u32(block + SY_RECORD_PAYLOAD_BYTES + 4) != checksum(job, block))
+		if (i % SIDE_BY_SIDE == 0)
+			checksums(job, block, sy_min_u64(count - i, SIDE_BY_SIDE), sums);
+		if (!take_block(job, block, first + i, sums[i % SIDE_BY_SIDE], part))
 			return false;
-		blob_part(first + i, job->skip, job->nbytes, &at, &bytes, &from);
-		if (bytes > 0)
-			memcpy(part + (from - job->skip), block + at, (size_t)bytes);
 	}
 	return true;
 }

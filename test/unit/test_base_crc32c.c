@@ -50,6 +50,25 @@ static void test_both_agree_at_any_alignment_and_split(void **state)
 	}
 }
 
+static void test_runs_side_by_side(void **state)
+{
+	(void)state;
+	struct sy_prng prng;
+	uint8_t data[600];
+	sy_prng_seed(&prng, harness_seed());
+	for (size_t i = 0; i < sizeof data; i++)
+		data[i] = (uint8_t)sy_prng_next(&prng);
+	for (int round = 0; round < 2000; round++) {
+		size_t count = sy_prng_below(&prng, 8), bytes = sy_prng_below(&prng, 61);
+		size_t stride = bytes + sy_prng_below(&prng, 20);
+		uint32_t crc = (uint32_t)sy_prng_next(&prng), sums[8] = {0};
+		sy_crc32c_runs(crc, data, stride, bytes, count, sums);
+		for (size_t i = 0; i < count; i++)
+			assert_int_equal(sums[i], sy_crc32c_by_table(crc, data + i * stride, bytes));
+		assert_int_equal(sums[count], 0);
+	}
+}
+
 static void test_every_flipped_bit_shows(void **state)
 {
 	(void)state;
@@ -68,6 +87,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_known_values),
 		cmocka_unit_test(test_both_agree_at_any_alignment_and_split),
+		cmocka_unit_test(test_runs_side_by_side),
 		cmocka_unit_test(test_every_flipped_bit_shows),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
