@@ -1,6 +1,7 @@
 #include "ucx_context.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -91,6 +92,10 @@ sy_status sy_ucx_context_open(bool allow_tcp, struct sy_ucx_context *ret_context
 	block_signals(&before);
 	ucs_status_t made = init(&context);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	/* What it looked for in vain while it loaded its parts is no failure; asked twice, the words
+	 * are freed. */
+	(void)dlerror();
+	(void)dlerror();
 	if (made != UCS_OK)
 		return sy_ucx_fail(&context, made, __func__, "cannot start", err);
 	*ret_context = context;
