@@ -51,13 +51,6 @@ static void put_rows(uint64_t first, uint64_t last, uint64_t version)
 	}
 }
 
-static void wait_idle(void)
-{
-	for (int i = 0; i < WAIT_MS && tier_count(tier.client, "ssd_running") > 0; i++)
-		usleep(1000);
-	assert_int_equal(tier_count(tier.client, "ssd_running"), 0);
-}
-
 /* To where the next thing to do is the phase's own. */
 static void prepare(void)
 {
@@ -72,7 +65,7 @@ static void prepare(void)
 		assert_int_equal(tier_put(tier.client, LARGE_ROW, 1, LARGE_BYTES, 0, &err), SY_OK);
 		handles.views[0] = view_row(LARGE_ROW);
 	}
-	wait_idle();
+	tier_wait_idle(tier.client);
 	if (phase == COMMIT) {
 		assert_int_equal(tier_put(tier.client, LARGE_ROW - 1, 1, LARGE_BYTES, 0, &err), SY_OK);
 		assert_int_equal(tier_count(tier.client, "ssd_spills"), 1);

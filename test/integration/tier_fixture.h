@@ -166,6 +166,14 @@ static inline uint64_t tier_count(sy_client *client, const char *name)
 	return 0;
 }
 
+/* Until the unit neither writes nor reads its files. */
+static inline void tier_wait_idle(sy_client *client)
+{
+	for (int i = 0; i < 1000 && tier_count(client, "ssd_running") > 0; i++)
+		usleep(10000);
+	assert_int_equal(tier_count(client, "ssd_running"), 0);
+}
+
 /* All rows from 0 on, and what the unit then holds is nothing. */
 static inline void tier_clear(sy_client *client, uint64_t count)
 {
@@ -175,8 +183,7 @@ static inline void tier_clear(sy_client *client, uint64_t count)
 		rows[i] = i;
 	assert_int_equal(sy_client_clear(client, rows, count, NULL, 0, 0, NULL, NULL), SY_OK);
 	/* What is still being written or read goes when that is done. */
-	for (int i = 0; i < 1000 && tier_count(client, "ssd_running") > 0; i++)
-		usleep(10000);
+	tier_wait_idle(client);
 	assert_int_equal(tier_count(client, "ssd_free"), tier_count(client, "ssd_capacity"));
 	assert_int_equal(tier_count(client, "entries"), 0);
 }
