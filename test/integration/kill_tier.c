@@ -115,14 +115,13 @@ static void expect_read(sy_status status)
 	assert_true(value.nbytes == sizeof handles.bytes && is_first_version(value.data));
 }
 
-/* Nobody has its place: what needs the unit is lost; its slab, which this process still has, is as
- * it was. */
+/* Nobody has its place: once the directory has said so, all of it is lost. */
 static void expect_lost(void)
 {
 	sy_resolved_keys *resolved = NULL;
 	assert_int_equal(resolve_row(&resolved), SY_E_LOST);
 	assert_int_equal(tier_get(tier.client, 0, ROW_BYTES), tier_lost);
-	expect_read(SY_OK);
+	expect_read(SY_E_LOST);
 }
 
 /* Somebody has: as soon as the store has heard of it, what the former one handed out is stale. */
