@@ -40,7 +40,7 @@ void sy_control_context_close(struct sy_control_context *context)
 {
 	if (context == NULL)
 		return;
-	zmq_ctx_term(context->zmq);
+	sy_control_end(context->zmq);
 	free(context);
 }
 

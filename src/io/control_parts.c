@@ -30,9 +30,16 @@ void *sy_control_start(void)
 		zmq_close(socket);
 		return context;
 	}
-	zmq_ctx_term(context);
+	sy_control_end(context);
 	errno = why;
 	return NULL;
+}
+
+/* Each signal ends one wait for the threads; what is left of them would stay for good. */
+void sy_control_end(void *context)
+{
+	while (zmq_ctx_term(context) != 0 && zmq_errno() == EINTR)
+		;
 }
 
 bool sy_control_set(void *socket, int option, int value)

@@ -6,9 +6,12 @@
 #include <stddef.h>
 #include <zmq.h>
 
-/* A context whose threads run, to be ended by zmq_ctx_term. NULL and errno: memory or descriptors
- * are too few for it. ZeroMQ itself ends the process where it finds no descriptors for them. */
+/* A context whose threads run, to be ended by sy_control_end. NULL and errno: memory or
+ * descriptors are too few for it. ZeroMQ itself ends the process where it finds no descriptors
+ * for them. */
 void *sy_control_start(void);
+/* Ends the context and its threads: once its sockets are closed, whatever signals come. */
+void sy_control_end(void *context);
 /* Sets an int option; false and zmq_errno on failure. */
 bool sy_control_set(void *socket, int option, int value);
 /* Limits and manners of every socket: sizes, queues, no lingering. */

@@ -216,7 +216,7 @@ void sy_control_server_close(struct sy_control_server *server)
 		zmq_ctx_shutdown(server->context);
 	sy_control_zap_join(server->zap);
 	if (server->context != NULL)
-		zmq_ctx_term(server->context);
+		sy_control_end(server->context);
 	free(server);
 }
 

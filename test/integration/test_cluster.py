@@ -139,7 +139,9 @@ class ClusterCase(unittest.TestCase):
     def kill_supervisor(self):
         supervisor = self.supervisor()
         os.kill(supervisor, signal.SIGKILL)
-        self.await_end(supervisor)  # until then it holds its lock
+        self.await_end(supervisor)
+        # Its other threads may end after its first, and the last of them lets go of its lock.
+        await_that("its lock is free", lambda: self.supervisor() is None)
 
     def await_end(self, pid):
         await_that(f"process {pid} ends", lambda: not is_alive(pid))

@@ -136,7 +136,7 @@ class TestWork(DemoCase):
         self.assertIn("no cluster runs in", self.demo(*named, status=1).stderr)
         for words in (["--units", "3"], ["--slab-bytes", "16MiB"]):
             done = self.demo(*named, *words, status=2)
-            self.assertIn("are of a cluster of its own: leave them or --run-dir out", done.stderr)
+            self.assertIn("are of a cluster of its own: leave them or --run-dir", done.stderr)
 
     @unittest.skipUnless(os.path.exists(ROLLOUTS), "no shared data")
     def test_real_rollouts(self):
