@@ -193,7 +193,7 @@ class TestWork(DemoCase):
             r"^slabyard demo: producer \d: step 1, row \d+, field \w+: not put: .*no room .*\n$",
         )
         done = self.demo("--slab-bytes", "64TiB", status=1)
-        self.assertRegex(done.stderr, r"^slabyard demo: unit \d: .* give a smaller --slab-bytes")
+        self.assertRegex(done.stderr, r"unit \d: .* give a smaller --slab-bytes")
         done = self.demo("--slab-bytes", "0", status=2)
         self.assertIn("--slab-bytes takes a size of at least 64 KiB", done.stderr)
         self.env["TMPDIR"] = os.path.join(self.top, "x" * 90)

@@ -1,9 +1,8 @@
 /* A disk tier that says it has more room than its filesystem: one of 64 MiB, mounted by the test
  * in a mount namespace of its own. */
 #include <errno.h>
-#include <sched.h>
-#include <sys/mount.h>
 
+#include "own_mounts.h"
 #include "tier_fixture.h"
 
 enum { SLAB_BYTES = 16 << 20, ROW_BYTES = 256 << 10, ROWS = 1000, SKIPPED = 77 };
@@ -76,21 +75,14 @@ static int stop(void **state)
 	return 0;
 }
 
-/* Only this process and those it makes see it; it goes with them. */
-static bool mount_small(void)
-{
-	bool mine = unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
-	return mine && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-	       mount("none", tier.dir, "tmpfs", 0, "size=64m") == 0;
-}
-
 int main(int argc, char **argv)
 {
 	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_filled)};
 	if (!tier_make_dir(&tier, UINT64_C(268435456)))
 		return 1;
-	if (!mount_small()) {
+	if (!enter_mount_namespace() ||
+	    mount("none", tier.dir, "tmpfs", 0, "size=64m") != 0) {
 		printf("cannot mount a filesystem here: %s\n", strerror(errno));
 		rmdir(tier.dir);
 		return SKIPPED;

@@ -1,4 +1,5 @@
 #include "harness.h"
+#include "own_mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,29 +121,6 @@ static void test_too_large_is_said_at_once(void **state)
 	assert_false(exists(path));
 	assert_int_equal(sy_slab_create("/nonexistent", name, MIB, 0, NULL, &slab, &err), SY_E_SYS);
 	assert_non_null(strstr(err.message, "No such file"));
-}
-
-static bool write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-	if (fd >= 0)
-		close(fd);
-	return written;
-}
-
-/* One who is not root mounts as the root of a user namespace of his own. */
-static bool enter_mount_namespace(void)
-{
-	char users[32], groups[32];
-	if (unshare(CLONE_NEWNS) == 0)
-		return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
-	snprintf(users, sizeof users, "0 %u 1", (unsigned)getuid());
-	snprintf(groups, sizeof groups, "0 %u 1", (unsigned)getgid());
-	return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
-	       write_text("/proc/self/uid_map", users) &&
-	       write_text("/proc/self/setgroups", "deny") &&
-	       write_text("/proc/self/gid_map", groups);
 }
 
 /* A mount of 2 MiB, in a child so that it goes with the child's mount namespace. Exit 77: the
