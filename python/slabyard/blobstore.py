@@ -65,11 +65,26 @@ class Blob(NamedTuple):
     memory: tuple  # must stay until the put returned
 
 
+def _check_offsets(field, offsets, count, total):
+    """A slice would take any two numbers, and give back less than was meant."""
+    if len(offsets) != count + 1:
+        raise ValueError(
+            f"column {field!r} has {len(offsets)} offsets for {count} rows: one more than rows"
+        )
+    if any(a > b for a, b in zip(offsets[:-1], offsets[1:])) or offsets[0] < 0:
+        raise ValueError(f"the offsets of column {field!r} do not ascend")
+    if offsets[-1] > total:
+        raise ValueError(
+            f"the offsets of column {field!r} reach {offsets[-1]}, its values {total}"
+        )
+
+
 def _rows_of_column(field, value, count):
     """One array, or bytes-like, for each row."""
     value, code = columns.bits_of(value)
     if isinstance(value, tuple):
         values, offsets = value
+        _check_offsets(field, offsets, count, len(values))
         value = [values[a:b] for a, b in zip(offsets[:-1], offsets[1:])]
     if len(value) != count:
         raise ValueError(f"column {field!r} has {len(value)} values for {count} rows")

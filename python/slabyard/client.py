@@ -153,9 +153,13 @@ class Client:
         _check_missing(missing)
         if isinstance(jagged, str):
             raise TypeError("jagged is a collection of fields, not one str")
+        jagged = tuple(jagged)
         lib = _columns.library(arrays, copy)
         fields = tuple(fields) if not isinstance(fields, str) else fields
-        result = self._core.get_columns(rows_of(rows), fields, 0 if copy else _VIEW, deadline)
+        rows = rows_of(rows)
+        if not isinstance(rows, (range, np.ndarray)):
+            rows = list(rows)  # looked at again to say what is lost
+        result = self._core.get_columns(rows, fields, 0 if copy else _VIEW, deadline)
         count = result.row_count
         infos = [result.column(c) for c in range(len(fields))]
         if missing == "raise" and any(info[4] < count for info in infos):
@@ -183,6 +187,7 @@ class Client:
     def clear(self, rows, fields=None, *, deadline=None):
         """Removes rows, or only these fields of them; returns how many entries went.
 
+        fields None: all of them; an empty collection names none, and nothing goes.
         rows may also be keys ("12@prompt"). Idempotent; rows of a dead unit are gone already.
         After it returned no get finds them unless they are put again. Raises
         DataPlaneTransferFailed, naming the keys whose removal is not known; it may be repeated.
@@ -193,6 +198,10 @@ class Client:
                 if fields is not None:
                     raise ValueError("keys name their fields already")
                 return self._clear_keys(rows, deadline)
+        if fields is not None and not isinstance(fields, str):
+            fields = tuple(fields)
+            if not fields:
+                return 0
         return self._core.clear(rows_of(rows), fields, deadline)
 
     def _clear_keys(self, keys, deadline):
@@ -238,11 +247,12 @@ def rows_of(rows):
         from slabyard import _torch
 
         return _torch.rows(rows)
+    if hasattr(rows, "__dlpack__") and not isinstance(rows, np.ndarray):
+        return np.from_dlpack(rows)  # as a buffer a slabyard.Tensor is its bytes
     return rows
 
 
 def _lost(result, rows, fields):
-    rows = list(rows_of(rows))
     keys = [
         f"{int(rows[r])}@{fields[c]}" for c, r in sorted(result.absent(), key=lambda a: a[::-1])
     ]

@@ -162,6 +162,11 @@ class Puts(StoreCase):
         self.assertRegex(caught.exception.blob_ids[0], "^[0-9a-f]{32}$")
         self.assertEqual(self.read(0, ["0@x"]), {})
 
+    def test_offsets_that_are_none(self):
+        for offsets in ([0, 5, 9], [3, 1, 0], [-2, -1, 3], [0, 1], [0, 1, 2, 3]):
+            with self.assertRaisesRegex(ValueError, "offsets"):
+                encode_index([0, 2], {"x": (np.arange(3.0), offsets)})
+
     def test_put_segments_raises(self):
         made, (segments, nbytes, n_entries, _, blob_id) = self.blob(0, [0], size=65 << 20)
         with self.assertRaises(UnitFull) as full:

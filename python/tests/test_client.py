@@ -165,6 +165,14 @@ class Keys(ClusterCase):
         self.assertEqual(self.client.clear(range(3)), 3)
         self.assertEqual(self.client.clear(np.array([1, 2])), 0)
 
+    def test_no_fields_are_not_all_of_them(self):
+        self.client.put(["70@a", "70@b"], [1, 2])
+        for none in ([], (), set(), iter([])):
+            self.assertEqual(self.client.clear([70], none), 0)
+        self.assertEqual(self.client.get(["70@a", "70@b"]), [1, 2])
+        self.assertEqual(self.client.clear([70], iter(["a"])), 1)
+        self.assertEqual(self.client.clear([70]), 1)
+
     def test_bad_keys_and_values(self):
         put, get = self.client.put, self.client.get
         for call, error in (

@@ -281,6 +281,14 @@ class Columns(ClusterCase):
 
         await_that("the bytes came back", lambda: self.free_bytes() == before)
 
+    def test_what_is_lost_is_named_however_rows_were_given(self):
+        self.client.put_columns([61], {"lost": np.arange(1.0)})
+        rows = np.array([61, 99])
+        for given in (iter([61, 99]), slabyard.columns.from_dlpack(rows), rows, [61, 99]):
+            with self.assertRaises(DataPlaneLostKeys) as caught:
+                self.client.get_columns(given, ["lost"])
+            self.assertEqual(caught.exception.keys, ["99@lost"])
+
     def test_bad_calls(self):
         put, get = self.client.put_columns, self.client.get_columns
         for call, error, text in (
