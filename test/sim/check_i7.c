@@ -90,6 +90,8 @@ static void look_gone(struct sim_life *life, struct sim_session *session,
 		            sim->config.fence_late_ns + 5 * SIM_S;
 	uint64_t since_ns = sy_max_u64(session->gone_ns, life->disturbed_ns);
 	since_ns = sy_max_u64(since_ns, sim->smooth_since_ns);
+	if (!session->local) /* what it sent before it went may come long after */
+		since_ns = sy_max_u64(since_ns, session->heard_ns);
 	if (sim->true_ns > since_ns + limit_ns)
 		sim_fail(sim, 7, "u%u holds %s %016lx/%u/%lu of a client gone %.3f s ago", life->slot,
 		         what, name.session, name.slot, name.seq,

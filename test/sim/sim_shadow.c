@@ -173,6 +173,8 @@ void sim_shadow_before(struct sim_life *life, uint64_t route, const void *bytes,
 		return;
 	check_i5_before(life);
 	note_notices(life, session);
+	if (shadow->session_lived)
+		session->heard_ns = sim->true_ns;
 	if (shadow->session_lived && wire->id.slot < SY_SLOT_COUNT)
 		session->highest_seq[wire->id.slot] =
 			sy_max_u64(session->highest_seq[wire->id.slot], wire->id.seq);

@@ -117,6 +117,7 @@ struct sim_range_seen {
 struct sim_session {
 	uint64_t number, client_life, notices_done;
 	uint64_t gone_ns;            /* when its client was first seen gone; 0: not yet */
+	uint64_t heard_ns;           /* when its last message came, late or not: its lease counts so */
 	bool local;
 	uint32_t client;             /* UINT32_MAX: the stranger */
 	uint32_t space;
