@@ -24,13 +24,13 @@ class Endpoint:
     """Moves bytes between this process and slabs. One may serve several stores, and threads.
 
     policy: "same-host" maps slabs and copies; other transports are refused with
-    TransportPolicyError, since this version has none.
+    TransportPolicyError: from other hosts the command and the C library move values, by UCX.
     """
 
     def __init__(self, policy="same-host"):
         if policy != "same-host":
             raise TransportPolicyError(
-                f'policy {policy!r}: this version moves bytes within one host only, "same-host"'
+                f'policy {policy!r}: an endpoint moves bytes within one host only, "same-host"'
             )
         self.policy = policy
         self._core = _core.Endpoint()

@@ -224,6 +224,14 @@ static void await_state(uint32_t unit_id, const char *state)
 	fail_msg("unit %u never came to be %s", unit_id, state);
 }
 
+static void expect_the_same_units(const uint64_t incarnations[UNITS])
+{
+	for (uint32_t i = 0; i < UNITS; i++) {
+		await_state(i, "active");
+		assert_int_equal(entry_of(i).incarnation, incarnations[i]);
+	}
+}
+
 /* Row r lives on unit r % 2 and holds its own number, many times over where it is large. */
 static sy_status put_row(uint64_t row, size_t words, uint64_t wait_ns)
 {
@@ -374,10 +382,7 @@ static void test_a_long_absence_pauses_and_loses_nothing(void **state)
 			kill(hosts.directory, SIGCONT);
 		expect_rows();
 		work();
-		for (uint32_t i = 0; i < UNITS; i++) {
-			await_state(i, "active");
-			assert_int_equal(entry_of(i).incarnation, incarnations[i]);
-		}
+		expect_the_same_units(incarnations);
 	}
 }
 
@@ -516,10 +521,7 @@ static void test_a_directory_stopped_for_20_s(void **state)
 	}
 	kill(hosts.directory, SIGCONT);
 	work();
-	for (uint32_t i = 0; i < UNITS; i++) {
-		await_state(i, "active");
-		assert_int_equal(entry_of(i).incarnation, incarnations[i]);
-	}
+	expect_the_same_units(incarnations);
 }
 
 /* Past the fence, and past what would make both dead. */
@@ -541,10 +543,7 @@ static void test_a_directory_stopped_for_70_s(void **state)
 	kill(hosts.directory, SIGCONT);
 	expect_rows();
 	work();
-	for (uint32_t i = 0; i < UNITS; i++) {
-		await_state(i, "active");
-		assert_int_equal(entry_of(i).incarnation, incarnations[i]);
-	}
+	expect_the_same_units(incarnations);
 }
 
 int main(int argc, char **argv)

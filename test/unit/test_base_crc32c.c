@@ -29,14 +29,21 @@ static void test_known_values(void **state)
 	}
 }
 
+enum { DATA_BYTES = 600 };
+
+static void fill(struct sy_prng *prng, uint8_t data[DATA_BYTES])
+{
+	sy_prng_seed(prng, harness_seed());
+	for (size_t i = 0; i < DATA_BYTES; i++)
+		data[i] = (uint8_t)sy_prng_next(prng);
+}
+
 static void test_both_agree_at_any_alignment_and_split(void **state)
 {
 	(void)state;
 	struct sy_prng prng;
-	uint8_t data[600];
-	sy_prng_seed(&prng, harness_seed());
-	for (size_t i = 0; i < sizeof data; i++)
-		data[i] = (uint8_t)sy_prng_next(&prng);
+	uint8_t data[DATA_BYTES];
+	fill(&prng, data);
 	for (int round = 0; round < 20000; round++) {
 		size_t at = sy_prng_below(&prng, 32);
 		size_t bytes = sy_prng_below(&prng, sizeof data - at + 1);
@@ -54,10 +61,8 @@ static void test_runs_side_by_side(void **state)
 {
 	(void)state;
 	struct sy_prng prng;
-	uint8_t data[600];
-	sy_prng_seed(&prng, harness_seed());
-	for (size_t i = 0; i < sizeof data; i++)
-		data[i] = (uint8_t)sy_prng_next(&prng);
+	uint8_t data[DATA_BYTES];
+	fill(&prng, data);
 	for (int round = 0; round < 2000; round++) {
 		size_t count = sy_prng_below(&prng, 8), bytes = sy_prng_below(&prng, 61);
 		size_t stride = bytes + sy_prng_below(&prng, 20);
