@@ -1,4 +1,5 @@
-/* Requests by io_uring: one thread packs, checks, and keeps SY_DISK_DEPTH with the kernel. */
+/* Requests by io_uring: two threads pack and check, and keep SY_DISK_DEPTH with the kernel, half
+ * of them each by a ring of its own. One thread alone is busy all the time, the disk is not. */
 #include <errno.h>
 #include <liburing.h>
 #include <stdlib.h>
@@ -8,18 +9,25 @@
 #include "disk_state.h"
 
 /* What a completion is of: a buffer's number, or this. */
-enum { WAKE = SY_DISK_DEPTH, ENTRIES = 2 * SY_DISK_DEPTH };
+enum { DEPTH = SY_DISK_DEPTH / SY_DISK_RINGS, WAKE = DEPTH, ENTRIES = 2 * DEPTH };
 
 struct sy_disk_ring {
+	struct sy_disk *disk;
+	uint8_t *buffers; /* DEPTH of them */
 	struct io_uring uring;
 	int wake_fd;
 	bool wake_asked;   /* a read of wake_fd is with the kernel */
 	bool registered;   /* the kernel knows the buffers, and need not look them up each time */
 	uint64_t wake_count;
-	struct sy_disk_request requests[SY_DISK_DEPTH]; /* by buffer */
-	bool busy[SY_DISK_DEPTH];
+	struct sy_disk_request requests[DEPTH]; /* by buffer */
+	bool busy[DEPTH];
 	uint32_t busy_count;
 };
+
+static uint8_t *buffer(const struct sy_disk_ring *ring, uint32_t number)
+{
+	return ring->buffers + number * (size_t)SY_DISK_REQUEST_BYTES;
+}
 
 static void ask_wake(struct sy_disk_ring *ring)
 {
@@ -30,13 +38,12 @@ static void ask_wake(struct sy_disk_ring *ring)
 }
 
 /* There are more entries than requests, so that one is always to be had. */
-static void submit(struct sy_disk *disk, uint32_t number)
+static void submit(struct sy_disk_ring *ring, uint32_t number)
 {
-	struct sy_disk_ring *ring = disk->ring;
 	const struct sy_disk_request *request = &ring->requests[number];
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
 	unsigned bytes = (unsigned)request->count * SY_RECORD_BLOCK_BYTES;
-	bool reads = sy_disk_reads(disk, request);
+	bool reads = sy_disk_reads(ring->disk, request);
 	if (ring->registered && reads)
 		io_uring_prep_read_fixed(sqe, request->fd, request->buffer, bytes, request->at,
 		                         (int)number);
@@ -53,40 +60,37 @@ static void submit(struct sy_disk *disk, uint32_t number)
 }
 
 /* The kernel is told of each at once: it works while the next one is packed. */
-static void submit_all(struct sy_disk *disk)
+static void submit_all(struct sy_disk_ring *ring)
 {
-	struct sy_disk_ring *ring = disk->ring;
-	for (uint32_t i = 0; i < SY_DISK_DEPTH; i++) {
+	for (uint32_t i = 0; i < DEPTH; i++) {
 		if (ring->busy[i])
 			continue;
-		if (!sy_disk_take(disk, sy_disk_buffer(disk, i), false, &ring->requests[i]))
+		if (!sy_disk_take(ring->disk, buffer(ring, i), false, &ring->requests[i]))
 			return;
-		submit(disk, i);
+		submit(ring, i);
 		(void)io_uring_submit(&ring->uring);
 	}
 }
 
-static void complete(struct sy_disk *disk, uint64_t number, int result)
+static void complete(struct sy_disk_ring *ring, uint64_t number, int result)
 {
-	struct sy_disk_ring *ring = disk->ring;
 	if (number == WAKE) {
 		ring->wake_asked = false;
 		return;
 	}
 	ring->busy[number] = false;
 	ring->busy_count--;
-	sy_disk_finish(disk, &ring->requests[number], result);
+	sy_disk_finish(ring->disk, &ring->requests[number], result);
 }
 
 static void *work(void *argument)
 {
-	struct sy_disk *disk = argument;
-	struct sy_disk_ring *ring = disk->ring;
-	while (!sy_disk_stops(disk) || ring->busy_count > 0) {
+	struct sy_disk_ring *ring = argument;
+	while (!sy_disk_stops(ring->disk) || ring->busy_count > 0) {
 		struct io_uring_cqe *cqe = NULL;
 		if (!ring->wake_asked)
 			ask_wake(ring);
-		submit_all(disk);
+		submit_all(ring);
 		(void)io_uring_submit_and_wait(&ring->uring, 1);
 		/* One at a time, so that its buffer is in use again before the next one is checked. */
 		if (io_uring_peek_cqe(&ring->uring, &cqe) != 0)
@@ -94,51 +98,53 @@ static void *work(void *argument)
 		uint64_t number = cqe->user_data;
 		int result = cqe->res;
 		io_uring_cqe_seen(&ring->uring, cqe);
-		complete(disk, number, result);
+		complete(ring, number, result);
 	}
 	return NULL;
 }
 
-static void register_buffers(struct sy_disk *disk)
+static void register_buffers(struct sy_disk_ring *ring)
 {
-	struct iovec buffers[SY_DISK_DEPTH];
-	for (uint32_t i = 0; i < SY_DISK_DEPTH; i++)
-		buffers[i] = (struct iovec){sy_disk_buffer(disk, i), SY_DISK_REQUEST_BYTES};
+	struct iovec buffers[DEPTH];
+	for (uint32_t i = 0; i < DEPTH; i++)
+		buffers[i] = (struct iovec){buffer(ring, i), SY_DISK_REQUEST_BYTES};
 	/* Where a user may not lock as much memory it goes without. */
-	disk->ring->registered =
-		io_uring_register_buffers(&disk->ring->uring, buffers, SY_DISK_DEPTH) == 0;
+	ring->registered = io_uring_register_buffers(&ring->uring, buffers, DEPTH) == 0;
 }
 
-int sy_disk_ring_start(struct sy_disk *disk)
+int sy_disk_ring_start(struct sy_disk *disk, uint32_t number)
 {
 	struct sy_disk_ring *ring = calloc(1, sizeof *ring);
 	if (ring == NULL)
 		return ENOMEM;
+	ring->disk = disk;
+	ring->buffers = sy_disk_buffer(disk, number * DEPTH);
 	int fault = -io_uring_queue_init(ENTRIES, &ring->uring, 0);
 	if (fault != 0) {
 		free(ring);
 		return fault;
 	}
 	ring->wake_fd = eventfd(0, EFD_CLOEXEC);
-	disk->ring = ring;
-	register_buffers(disk);
+	register_buffers(ring);
 	if (ring->wake_fd < 0)
 		fault = errno;
 	else
-		fault = pthread_create(&disk->threads[0], NULL, work, disk);
+		fault = pthread_create(&disk->threads[disk->thread_count], NULL, work, ring);
 	if (fault != 0) {
 		sy_disk_ring_free(ring);
-		disk->ring = NULL;
 		return fault;
 	}
-	disk->thread_count = 1;
+	disk->rings[number] = ring;
+	disk->thread_count++;
 	return 0;
 }
 
-void sy_disk_ring_wake(const struct sy_disk *disk)
+void sy_disk_ring_wake(const struct sy_disk_ring *ring)
 {
 	const uint64_t one = 1;
-	ssize_t unused = write(disk->ring->wake_fd, &one, sizeof one);
+	if (ring == NULL)
+		return;
+	ssize_t unused = write(ring->wake_fd, &one, sizeof one);
 	(void)unused;
 }
 

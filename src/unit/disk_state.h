@@ -12,6 +12,7 @@
  * blob of 1 MiB is one request. Jobs are cut evenly. */
 enum {
 	SY_DISK_DEPTH = 8,
+	SY_DISK_RINGS = 2, /* of io_uring, a thread each */
 	SY_DISK_REQUEST_BLOCKS = 288,
 	SY_DISK_REQUEST_BYTES = SY_DISK_REQUEST_BLOCKS * SY_RECORD_BLOCK_BYTES,
 };
@@ -43,7 +44,7 @@ struct sy_disk {
 	uint8_t *buffers; /* SY_DISK_DEPTH of SY_DISK_REQUEST_BYTES */
 	pthread_t threads[SY_DISK_DEPTH];
 	uint32_t thread_count;
-	struct sy_disk_ring *ring; /* NULL: threads */
+	struct sy_disk_ring *rings[SY_DISK_RINGS]; /* NULL: threads, or this one was refused */
 
 	pthread_mutex_t lock; /* of all that follows */
 	pthread_cond_t wake;
@@ -73,9 +74,9 @@ bool sy_disk_stops(struct sy_disk *disk);
 /* Each begins to carry out requests, until `stop`; false: no thread or memory for it. */
 bool sy_disk_threads_start(struct sy_disk *disk);
 /* 0, or the errno with which the system refuses it. */
-int sy_disk_ring_start(struct sy_disk *disk);
-/* Something waits, or it is to stop. */
-void sy_disk_ring_wake(const struct sy_disk *disk);
+int sy_disk_ring_start(struct sy_disk *disk, uint32_t number);
+/* Something waits, or it is to stop; of NULL a no-op. */
+void sy_disk_ring_wake(const struct sy_disk_ring *ring);
 /* Once its thread has ended; of NULL a no-op. */
 void sy_disk_ring_free(struct sy_disk_ring *ring);
 
