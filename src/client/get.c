@@ -66,7 +66,7 @@ static sy_status copy_part(struct sy_hub *hub, const struct sy_lookup_part *part
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	size_t count = gather(part, items, result, ranges);
 	if (count > 0)
-		status = sy_hub_read(hub, part->call.remote, ranges, count, deadline_ns, err);
+		status = sy_hub_read(hub, &part->call, ranges, count, deadline_ns, err);
 	free(ranges);
 	return status == SY_E_TRANSFER ? judge_failed(hub, &part->call, deadline_ns, err) : status;
 }
@@ -136,9 +136,9 @@ static bool can_view(const struct sy_lookup *lookup)
 	return true;
 }
 
-static sy_status get_at_once(struct sy_hub *hub, const struct sy_items *items,
-                             size_t column_count, bool view, uint64_t deadline_ns,
-                             sy_result **ret_result, sy_error *err)
+static sy_status resolve_and_take(struct sy_hub *hub, const struct sy_items *items,
+                                  size_t column_count, bool view, uint64_t deadline_ns,
+                                  sy_result **ret_result, sy_error *err)
 {
 	struct sy_lookup lookup;
 	sy_result *result = NULL;
@@ -160,6 +160,26 @@ static sy_status get_at_once(struct sy_hub *hub, const struct sy_items *items,
 	else
 		*ret_result = result;
 	return status;
+}
+
+/* What outlived its pins is resolved anew, once: its rows may be others by now, or gone. Who is as
+ * slow again is told, for the unit still has them. */
+static sy_status get_at_once(struct sy_hub *hub, const struct sy_items *items,
+                             size_t column_count, bool view, uint64_t deadline_ns,
+                             sy_result **ret_result, sy_error *err)
+{
+	sy_status status = SY_E_STALE_READ;
+
+	for (int tries = 0; status == SY_E_STALE_READ && tries < 2; tries++) {
+		if (err != NULL)
+			err->index_count = 0; /* of the try before */
+		status = resolve_and_take(hub, items, column_count, view, deadline_ns, ret_result, err);
+	}
+	if (status != SY_E_STALE_READ)
+		return status;
+	if (err != NULL)
+		err->status = SY_E_TRANSFER_FAILED; /* the words stay */
+	return SY_E_TRANSFER_FAILED;
 }
 
 /* All of them as copies. What a unit cannot hold at once, for it lies on its disk and is more than

@@ -137,8 +137,11 @@ void sy_error_copy(sy_error *to, const sy_error *from);
  * UnitFull, Timeout, TransferFailed, then all others. */
 int sy_status_severity(sy_status status);
 
-/* One transfer, under the caller's lock if the store has one. */
-sy_status sy_hub_read(struct sy_hub *hub, struct sy_remote *remote, const struct sy_range *ranges,
-                      size_t count, uint64_t deadline_ns, sy_error *err);
+/* One READ of ranges that this resolve pinned, under the caller's lock if the store has one.
+ * SY_E_STALE_READ: bytes came, but the pin did not stand; SY_E_TRANSFER: it failed, or the unit
+ * did not say whether the pin stood; SY_E_TIMEOUT, SY_E_FATAL. */
+sy_status sy_hub_read(struct sy_hub *hub, const struct sy_call *resolved,
+                      const struct sy_range *ranges, size_t count, uint64_t deadline_ns,
+                      sy_error *err);
 
 #endif

@@ -531,23 +531,6 @@ void sy_call_done(struct sy_call *call)
 	call->remote = NULL;
 }
 
-sy_status sy_hub_read(struct sy_hub *hub, struct sy_remote *remote, const struct sy_range *ranges,
-                      size_t count, uint64_t deadline_ns, sy_error *err)
-{
-	bool in_flight = false;
-	const struct sy_transfer transfer = {.ranges = ranges, .count = count,
-	                                     .deadline_ns = deadline_ns};
-
-	if (hub->config.lock != NULL)
-		hub->config.lock(hub->config.lock_context);
-	sy_status status = remote->transport->read(remote, &transfer, &in_flight, err);
-	if (hub->config.unlock != NULL)
-		hub->config.unlock(hub->config.lock_context);
-	if (status != SY_OK && err != NULL)
-		err->in_flight = in_flight;
-	return status;
-}
-
 void sy_error_copy(sy_error *to, const sy_error *from)
 {
 	if (to == NULL)

@@ -84,6 +84,8 @@ struct sy_machine_op {
 	struct sy_request_id name; /* of the reservation (PUT) or the pin (RESOLVE that pinned) */
 	uint64_t sent_ns, answered_ns; /* RESOLVE: when the request that was answered went out, and
 	                                * when its reply came, for pins' age */
+	uint64_t pin_ns;     /* RESOLVE: how long its pins last by themselves; UINT64_MAX: for ever, as
+	                      * those of a session of the unit's own host */
 	/* RESOLVE, PIN_CHECK, SCAN, INFO, STATS: the decoded reply; its arrays are copied into
 	 * `result`, which the machine grows and the caller frees with sy_buf_free. */
 	struct sy_reply reply;
@@ -205,12 +207,11 @@ sy_status sy_verdict(enum sy_op_kind kind, enum sy_op_end end, enum sy_directory
  * regions under the same offsets: what was allocated or resolved before is not in them. */
 bool sy_op_reaches(const struct sy_machine_op *op, uint64_t incarnation);
 
-/* A READ under a remote resolve's pins has ended well. GOOD: the pin stood all the while, since it
- * lasts read_pin_ns from when the resolve ran and half of that is not over since it was sent. ASK:
+/* A READ under a resolve's pins has ended well. GOOD: the pin stood all the while, since it lasts
+ * pin_ns from when the resolve ran and half of that is not over since it was sent. ASK:
  * only a pin_check tells, sent after the READ; then sy_read_stood, or the read is stale. */
 enum sy_read_verdict { SY_READ_GOOD = 1, SY_READ_ASK };
-enum sy_read_verdict sy_read_verdict(const struct sy_machine_op *resolve, uint64_t ended_ns,
-                                     uint64_t read_pin_ns);
+enum sy_read_verdict sy_read_verdict(const struct sy_machine_op *resolve, uint64_t ended_ns);
 /* `check` asked for the resolve's one name. */
 bool sy_read_stood(const struct sy_machine_op *resolve, const struct sy_machine_op *check);
 

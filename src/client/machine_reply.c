@@ -42,6 +42,8 @@ static void on_resolved(struct sy_machine *machine, struct sy_machine_op *op,
 		sy_machine_unpin(machine, op->name, now_ns);
 	if (pinned)
 		op->name = reply->id;
+	bool local = (machine->hello.transports & SY_TRANSPORT_SHM) != 0;
+	op->pin_ns = local ? UINT64_MAX : machine->hello.read_pin_ns;
 	if (SY_MUTANT(6) && !op->pending) {
 		op->pending = true;
 		sy_machine_op_queue(machine, op, SY_MACHINE_LIST_FIRST);

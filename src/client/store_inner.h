@@ -33,13 +33,13 @@ struct sy_store {
 struct sy_held_range {
 	uint64_t offset, end;
 	size_t unit; /* index into units */
+	const struct sy_call *call; /* of the lookup: the request that pinned it */
 };
 
 struct sy_held_unit {
 	uint32_t unit_id;
 	uint64_t incarnation;
 	size_t first_key, key_count;
-	struct sy_remote *remote; /* NULL: nothing of it is pinned */
 };
 
 struct sy_resolved_keys {

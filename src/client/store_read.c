@@ -34,8 +34,6 @@ static bool take_part(struct sy_resolved_keys *resolved, size_t unit,
 	if (held->incarnation != 0 && held->incarnation != part->call.op.incarnation)
 		return false;
 	held->incarnation = part->call.op.incarnation;
-	if (held->remote == NULL && part->call.remote != NULL)
-		held->remote = sy_remote_ref(part->call.remote);
 	for (size_t i = part->first, k = 0; i < part->last; i++) {
 		k = sy_lookup_key(part, i, k);
 		sy_located *key =
@@ -49,7 +47,7 @@ static bool take_part(struct sy_resolved_keys *resolved, size_t unit,
 			.shape = in->shapes[in->tail[k]],
 		};
 		resolved->ranges[resolved->range_count++] = (struct sy_held_range){
-			key->slab_offset, key->slab_offset + key->nbytes, unit,
+			key->slab_offset, key->slab_offset + key->nbytes, unit, &part->call,
 		};
 	}
 	return true;
@@ -77,7 +75,7 @@ static struct sy_resolved_keys *resolved_new(const sy_unit_keys *units, size_t u
 	}
 	for (size_t u = 0, first = 0; u < unit_count; u++) {
 		resolved->units[u] = (struct sy_held_unit){units[u].unit_id, 0, first,
-		                                           units[u].key_count, NULL};
+		                                           units[u].key_count};
 		first += units[u].key_count;
 	}
 	return resolved;
@@ -85,8 +83,6 @@ static struct sy_resolved_keys *resolved_new(const sy_unit_keys *units, size_t u
 
 static void resolved_delete(struct sy_resolved_keys *resolved)
 {
-	for (size_t u = 0; u < resolved->unit_count; u++)
-		sy_remote_unref(resolved->units[u].remote);
 	sy_lookup_done(&resolved->lookup);
 	sy_store_unref(resolved->store);
 	free(resolved->units);
@@ -289,11 +285,12 @@ bool sy_resolved_at(const sy_resolved_keys *resolved, size_t unit, size_t key,
 	return ret_located->found;
 }
 
-/* The last range of the unit that starts at or before the offset covers it, or none does. */
-static bool covers(const struct sy_resolved_keys *resolved, size_t unit, const sy_read *read)
+/* The last range of the unit that starts at or before the offset covers it, or none does: NULL. */
+static const struct sy_held_range *covering(const struct sy_resolved_keys *resolved, size_t unit,
+                                            const sy_read *read)
 {
 	size_t low = 0, high = resolved->range_count;
-	struct sy_held_range wanted = {read->slab_offset, 0, unit};
+	struct sy_held_range wanted = {read->slab_offset, 0, unit, NULL};
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -304,16 +301,17 @@ static bool covers(const struct sy_resolved_keys *resolved, size_t unit, const s
 			high = middle;
 	}
 	if (low == 0)
-		return false;
+		return NULL;
 	const struct sy_held_range *range = &resolved->ranges[low - 1];
-	return range->unit == unit && read->slab_offset <= range->end &&
-	       read->nbytes <= range->end - read->slab_offset;
+	bool covers = range->unit == unit && read->slab_offset <= range->end &&
+	              read->nbytes <= range->end - read->slab_offset;
+	return covers ? range : NULL;
 }
 
 /* What one read found to stand on. */
 struct cover {
 	struct sy_resolved_keys *resolved;
-	struct sy_remote *remote; /* the slab of the incarnation that answered the resolve */
+	const struct sy_call *call; /* the request that pinned it, and the slab it was about */
 };
 
 /* A resolve of the incarnation that was talked to last goes before one of an earlier one: the
@@ -329,16 +327,16 @@ static bool find_cover(struct sy_store *store, const sy_read *read, struct cover
 	for (struct sy_resolved_keys *held = store->held; held != NULL; held = held->next) {
 		for (size_t u = 0; !held->freed && u < held->unit_count; u++) {
 			const struct sy_held_unit *unit = &held->units[u];
+			const struct sy_held_range *range =
+				unit->unit_id == read->unit_id ? covering(held, u, read) : NULL;
 
-			if (unit->unit_id != read->unit_id || unit->remote == NULL || !covers(held, u, read))
+			if (range == NULL || range->call->remote == NULL ||
+			    (found && unit->incarnation != incarnation))
 				continue;
-			if (!found)
-				*ret_cover = (struct cover){held, unit->remote};
+			*ret_cover = (struct cover){held, range->call};
 			found = true;
-			if (unit->incarnation != incarnation)
-				continue;
-			*ret_cover = (struct cover){held, unit->remote};
-			return true;
+			if (unit->incarnation == incarnation)
+				return true;
 		}
 	}
 	return found;
@@ -447,12 +445,12 @@ static sy_status judge_failed(struct sy_store *store, uint32_t unit_id, uint64_t
 	return status;
 }
 
-/* Reads that follow each other and stand on one slab are one READ. */
+/* Reads that follow each other and were pinned by one request are one READ. */
 static size_t run_end(const struct cover *covers_of, size_t first, size_t count)
 {
 	size_t last = first;
 
-	while (last < count && covers_of[last].remote == covers_of[first].remote)
+	while (last < count && covers_of[last].call == covers_of[first].call)
 		last++;
 	return last;
 }
@@ -463,7 +461,7 @@ static sy_status judge_all(struct sy_store *store, const sy_read *reads, size_t 
 	for (size_t first = 0, last; first < count; first = last) {
 		last = run_end(covers_of, first, count);
 		sy_status status = judge(store, reads[first].unit_id,
-		                         covers_of[first].remote->incarnation, end_ns, err);
+		                         covers_of[first].call->op.incarnation, end_ns, err);
 		if (status == SY_OK)
 			continue;
 		blame(first, last, err);
@@ -485,11 +483,11 @@ static sy_status read_all(struct sy_store *store, const sy_read *reads, size_t c
 		                              .nbytes = reads[i].nbytes, .to = reads[i].addr};
 	for (size_t first = 0, last; status == SY_OK && first < count; first = last) {
 		last = run_end(covers_of, first, count);
-		status = sy_hub_read(store->hub, covers_of[first].remote, ranges + first, last - first,
+		status = sy_hub_read(store->hub, covers_of[first].call, ranges + first, last - first,
 		                     end_ns, err);
 		if (status == SY_E_TRANSFER)
 			status = judge_failed(store, reads[first].unit_id,
-			                      covers_of[first].remote->incarnation, end_ns, err);
+			                      covers_of[first].call->op.incarnation, end_ns, err);
 		if (status != SY_OK && err != NULL) {
 			err->status = status;
 			/* What comes after it was not read either, but may be there. */

@@ -37,10 +37,9 @@ bool sy_op_reaches(const struct sy_machine_op *op, uint64_t incarnation)
 	return incarnation != 0 && (incarnation == op->incarnation || SY_MUTANT(60));
 }
 
-enum sy_read_verdict sy_read_verdict(const struct sy_machine_op *resolve, uint64_t ended_ns,
-                                     uint64_t read_pin_ns)
+enum sy_read_verdict sy_read_verdict(const struct sy_machine_op *resolve, uint64_t ended_ns)
 {
-	if (SY_MUTANT(53) || ended_ns - resolve->sent_ns <= read_pin_ns / 2)
+	if (SY_MUTANT(53) || ended_ns - resolve->sent_ns <= resolve->pin_ns / 2)
 		return SY_READ_GOOD;
 	return SY_READ_ASK;
 }

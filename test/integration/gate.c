@@ -37,7 +37,7 @@ struct asked {
 struct gate_unit {
 	struct sy_control_server *server; /* the client's side */
 	struct sy_control_client *client; /* the unit's side */
-	char endpoint[96];
+	char endpoint[96], tcp[96]; /* of the server */
 	struct line requests, replies;
 	struct asked asked[ASKED_MAX]; /* a ring */
 	size_t asked_next;
@@ -258,6 +258,7 @@ void gate_unit_new(uint32_t unit_id)
 	struct sy_unit_info *unit = &list.units[unit_id];
 	gate.units[unit_id].pid = unit->pid;
 	sy_format(unit->ipc_address, sizeof unit->ipc_address, "%s", gate.units[unit_id].endpoint);
+	sy_format(unit->tcp_address, sizeof unit->tcp_address, "%s", gate.units[unit_id].tcp);
 	must(sy_dir_client_open(gate.directory, &ours, &err), &err);
 	must(sy_dir_client_register(ours, unit, end_ns, NULL, &err), &err);
 	sy_dir_client_close(ours);
@@ -284,12 +285,13 @@ const char *gate_directory(void)
 static void open_unit(uint32_t unit_id, const char *address)
 {
 	struct gate_unit *unit = &gate.units[unit_id];
-	const char *bound = unit->endpoint;
+	const char *bound[] = {unit->endpoint, "tcp://127.0.0.1:*"};
 	sy_error err = {0};
 
 	sy_format(unit->endpoint, sizeof unit->endpoint, "ipc://%s/gate.%u", gate.cluster->run_dir,
 	          unit_id);
-	must(sy_control_server_open(&bound, 1, NULL, &unit->server, &err), &err);
+	must(sy_control_server_open(bound, 2, NULL, &unit->server, &err), &err);
+	sy_format(unit->tcp, sizeof unit->tcp, "%s", sy_control_server_endpoint(unit->server, 1));
 	must(sy_control_client_open(gate.context, address, &unit->client, &err), &err);
 }
 

@@ -1,6 +1,7 @@
 /* A gate between clients and the real units of a cluster: it sees every request and reply, and
  * may hold, drop or alter it. Its own directory tells the real units' slabs and local sockets,
- * but the gate's addresses. One gate a program; it runs in a thread of its own. */
+ * but the gate's addresses, for clients that are here and for those that take themselves to be of
+ * another host. One gate a program; it runs in a thread of its own. */
 #ifndef SY_TEST_GATE_H
 #define SY_TEST_GATE_H
 

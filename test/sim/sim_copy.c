@@ -125,7 +125,6 @@ void sim_copy_read(struct sim_client *client, struct sim_task *task)
 static void read_done(struct sim_client *client, struct sim_task *task)
 {
 	struct sim *sim = client->sim;
-	uint64_t pin_ns = sim->config.params.read_pin_ns;
 	sim->counts.reads++;
 	if (client->local && task->views_left > 0) {
 		task->views_left--;
@@ -133,7 +132,7 @@ static void read_done(struct sim_client *client, struct sim_task *task)
 		sim_task_later(client, task, sim_draw(sim, SIM_MS << sim_draw(sim, 18)));
 	} else if (client->local) {
 		sim_task_idle(client, task);
-	} else if (sy_read_verdict(&task->op, sim_client_now(client), pin_ns) == SY_READ_GOOD) {
+	} else if (sy_read_verdict(&task->op, sim_client_now(client)) == SY_READ_GOOD) {
 		check_i3_read(client, task);
 		sim_task_idle(client, task);
 	} else {

@@ -70,11 +70,13 @@ static void test_never_lost_and_never_done_without_the_directorys_word(void **st
 static void test_a_read_is_believed_for_half_its_pins_time(void **state)
 {
 	(void)state;
-	const struct sy_machine_op resolve = {.sent_ns = 1000};
-	assert_int_equal(sy_read_verdict(&resolve, 1000, 600), SY_READ_GOOD);
-	assert_int_equal(sy_read_verdict(&resolve, 1300, 600), SY_READ_GOOD);
-	assert_int_equal(sy_read_verdict(&resolve, 1301, 600), SY_READ_ASK);
-	assert_int_equal(sy_read_verdict(&resolve, 1000 + 600, 600), SY_READ_ASK);
+	const struct sy_machine_op resolve = {.sent_ns = 1000, .pin_ns = 600};
+	assert_int_equal(sy_read_verdict(&resolve, 1000), SY_READ_GOOD);
+	assert_int_equal(sy_read_verdict(&resolve, 1300), SY_READ_GOOD);
+	assert_int_equal(sy_read_verdict(&resolve, 1301), SY_READ_ASK);
+	assert_int_equal(sy_read_verdict(&resolve, 1000 + 600), SY_READ_ASK);
+	const struct sy_machine_op local = {.sent_ns = 1000, .pin_ns = UINT64_MAX};
+	assert_int_equal(sy_read_verdict(&local, UINT64_MAX / 2), SY_READ_GOOD);
 }
 
 static void test_a_pin_that_was_asked_for_stood_only_if_its_unit_says_so(void **state)
