@@ -84,16 +84,18 @@ bool sy_hub_is_poisoned(const struct sy_hub *hub)
 	return account.poisoned;
 }
 
-static void tell_drained(struct sy_hub *hub, struct sy_request_id name)
+/* Its unit is told, if it is still there; else what was kept for telling it is let go. */
+static void tell_end(struct sy_hub *hub, const struct sy_ucx_ended *ended)
 {
 	for (uint32_t i = 0; i < hub->unit_count; i++) {
 		struct sy_link *link = hub->links[i];
 
-		/* Of a session that has ended the unit takes the region back itself. */
-		if (link == NULL || sy_machine_state(link->machine) != SY_MACHINE_READY ||
-		    sy_machine_hello(link->machine)->session != name.session)
+		if (link == NULL || sy_machine_incarnation(link->machine) != ended->incarnation)
 			continue;
-		sy_machine_drained(link->machine, name, sy_clock_now_ns());
+		if (ended->drained)
+			sy_machine_drained(link->machine, ended->name, sy_clock_now_ns());
+		else
+			sy_machine_never_drained(link->machine);
 		sy_link_pump(link, sy_clock_now_ns());
 	}
 }
@@ -102,7 +104,7 @@ void sy_hub_tend_graves(struct sy_hub *hub)
 {
 	struct sy_ucx_mover *mover = hub->mover;
 	struct sy_ucx_account account = {0};
-	struct sy_request_id name;
+	struct sy_ucx_ended ended;
 
 	if (mover == NULL)
 		return;
@@ -112,7 +114,7 @@ void sy_hub_tend_graves(struct sy_hub *hub)
 	pthread_mutex_unlock(&hub->lock);
 	sy_ucx_mover_poll(mover);
 	pthread_mutex_lock(&hub->lock);
-	while (sy_ucx_mover_drained(mover, &name))
-		tell_drained(hub, name);
+	while (sy_ucx_mover_ended(mover, &ended))
+		tell_end(hub, &ended);
 	sy_hub_keep_by(hub, sy_clock_now_ns() + TEND_NS);
 }

@@ -56,7 +56,7 @@ static enum sy_op first_request(enum sy_op_kind kind)
 static void clear_answer(struct sy_machine_op *op)
 {
 	op->end = SY_OP_END_NONE;
-	op->in_flight = false;
+	op->in_flight = op->over = false;
 	op->unknown = op->kind == SY_OP_KIND_COMMIT;
 	op->was_busy = false;
 	op->outcome = (struct sy_outcome){0};
@@ -95,7 +95,7 @@ void sy_machine_written(struct sy_machine *machine, struct sy_machine_op *op, bo
 		ok = true;
 		in_flight = false;
 	}
-	op->in_flight = !ok && in_flight && !SY_MUTANT(49);
+	op->in_flight = !ok && in_flight && !op->over && !SY_MUTANT(49);
 	if (op->ending != SY_OP_END_NONE) {
 		sy_machine_op_finish(machine, op, (enum sy_op_end)op->ending, now_ns);
 	} else if (now_ns >= op->deadline_ns) {

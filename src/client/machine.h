@@ -96,6 +96,7 @@ struct sy_machine_op {
 	uint8_t list;        /* where it is linked */
 	bool reserved;       /* `name` is a reservation of ours, to be aborted if not published */
 	bool pending;        /* the unit accepted it and answered "pending" */
+	bool over;           /* its WRITE is proved finished, which will be said to be in flight */
 	uint8_t ending;      /* enum sy_op_end that awaits it at sy_machine_written */
 	uint32_t slot;
 	uint64_t seq;
@@ -144,8 +145,8 @@ void sy_machine_free(struct sy_machine *machine);
 /* Starts op; if the machine is closed or its deadline is past, DONE follows at once. */
 void sy_machine_start(struct sy_machine *machine, struct sy_machine_op *op, uint64_t now_ns);
 /* The WRITE of op ended. ok: it and a flush (or store fence) are done. in_flight: it may land
- * later; then, once it is proved finished, the shell calls sy_machine_drained. Past op's
- * deadline the op ends TIMEOUT and never commits. */
+ * later; then, once it is proved finished, the shell calls sy_machine_drained (it may have done so
+ * already). Past op's deadline the op ends TIMEOUT and never commits. */
 void sy_machine_written(struct sy_machine *machine, struct sy_machine_op *op, bool ok,
                         bool in_flight, uint64_t now_ns);
 /* Ends op early as TIMEOUT (queues abort or unpin as needed). An op in WRITING ends only at

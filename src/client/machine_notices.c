@@ -142,6 +142,15 @@ void sy_machine_drained(struct sy_machine *machine, struct sy_request_id name, u
 {
 	if (name.session == 0)
 		return;
+	/* Whoever looks after what was left may be faster than who left it. Told before the abort, the
+	 * unit would not know what this is about. */
+	struct sy_machine_op *op = machine->lists[SY_MACHINE_LIST_WRITING].head;
+	while (op != NULL && !sy_request_id_equal(op->name, name))
+		op = op->next;
+	if (op != NULL) {
+		op->over = true;
+		return;
+	}
 	sy_machine_notices_let_go(&machine->notices);
 	if (SY_MUTANT(56))
 		return;

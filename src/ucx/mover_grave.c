@@ -1,5 +1,5 @@
 /* What was posted and not proved finished: lanes whose operations are not done, and WRITEs whose
- * region may still be written. */
+ * region may still be written. What each end proves, buffers.h says. */
 #include <stdlib.h>
 
 #include "clock.h"
@@ -8,7 +8,7 @@
 enum { PROVE_MAX = 16 }; /* peers at a time */
 
 /* A caller whose deadline has come waits so long for the end of what it gave up. */
-static const uint64_t BURY_NS = 20 * 1000 * 1000;
+static const uint64_t SETTLE_NS = 20 * 1000 * 1000;
 static const uint64_t PROVE_NS = 5 * 1000 * 1000;
 
 /* Every operation has ended and the connection is finished, so nothing touches the buffer. */
@@ -23,9 +23,11 @@ static bool is_settled(struct sy_mover_lane *lane)
 		for (uint32_t i = 0; i < half->op_count; i++)
 			done = sy_ucx_request_take(context, &half->ops[i].request) != UCS_INPROGRESS && done;
 	}
-	if (done)
-		lane->conn = NULL; /* its key is not used any more */
-	return done;
+	if (!done)
+		return false;
+	lane->conn = NULL; /* its key is not used any more */
+	lane->halves[0].op_count = lane->halves[1].op_count = 0; /* nor is the buffer */
+	return true;
 }
 
 static bool has_closing(const struct sy_mover_lane *lane)
@@ -48,66 +50,75 @@ bool sy_mover_settle(struct sy_mover_lane *lane, uint64_t until_ns)
 	return false;
 }
 
-bool sy_mover_bury(struct sy_mover_lane *lane)
+static struct sy_mover_grave *first_grave(const struct sy_ucx_mover *mover)
 {
-	sy_mover_conn_close(lane->conn);
-	return sy_mover_settle(lane, sy_clock_now_ns() + BURY_NS);
+	return (struct sy_mover_grave *)(void *)mover->pool.graves;
 }
 
-void sy_mover_grave_add(struct sy_mover_lane *lane, struct sy_ucx_peer *peer,
-                        struct sy_mover_grave *grave)
+static struct sy_mover_grave *next_grave(const struct sy_mover_grave *grave)
+{
+	return (struct sy_mover_grave *)(void *)grave->account.next;
+}
+
+/* A WRITE that is out is told of, whatever became of it, as its reservation waits for that. Lock
+ * held. */
+static void ended(struct sy_ucx_mover *mover, struct sy_mover_grave *grave,
+                  enum sy_transfer_end end)
+{
+	bool out = sy_buffers_ended(&mover->pool, &grave->account, end, &grave->drained);
+
+	sy_mover_buffers_drop(mover);
+	if (!out)
+		return;
+	sy_mover_peer_unref(grave->peer);
+	grave->peer = NULL;
+	if (!grave->account.write || grave->account.name.session == 0) {
+		free(grave);
+		return;
+	}
+	grave->next = mover->ended;
+	mover->ended = grave;
+}
+
+void sy_mover_give_up(struct sy_mover_lane *lane, struct sy_mover_grave *grave)
 {
 	struct sy_ucx_mover *mover = lane->mover;
 
-	if (grave != NULL) {
-		grave->peer = peer;
-		peer->refs++;
-		grave->next = mover->graves;
-		mover->graves = grave;
-		mover->account.grave_bytes += grave->nbytes;
+	pthread_mutex_lock(&mover->lock);
+	grave->peer->refs++;
+	grave->account.buffer = &lane->buffer->account;
+	grave->account.nbytes = lane->buffer->account.nbytes;
+	lane->buffer = NULL;
+	(void)sy_buffers_bury(&mover->pool, &grave->account);
+	pthread_mutex_unlock(&mover->lock);
+	sy_mover_conn_close(lane->conn);
+	bool settled = sy_mover_settle(lane, sy_clock_now_ns() + SETTLE_NS);
+	pthread_mutex_lock(&mover->lock);
+	if (settled) {
+		ended(mover, grave, SY_TRANSFER_FLUSHED);
+		sy_mover_lane_give(lane);
 	} else {
-		lane->buried = true;
-		mover->account.grave_bytes += mover->config.buffer_bytes;
+		lane->grave = grave; /* the keeper's, from now on */
 	}
-	mover->account.grave_count++;
-	if (mover->account.grave_bytes > mover->config.graveyard_max_bytes)
-		mover->account.poisoned = true;
+	pthread_mutex_unlock(&mover->lock);
 }
 
-/* Lock held. */
-static void remove_grave(struct sy_ucx_mover *mover, struct sy_mover_grave **at)
-{
-	struct sy_mover_grave *grave = *at;
-
-	*at = grave->next;
-	mover->account.grave_bytes -= grave->nbytes;
-	mover->account.grave_count--;
-	sy_mover_peer_unref(grave->peer);
-	free(grave);
-}
-
-/* Graves of this lane and connection before `number` are finished; without a number, those of a
- * session that has ended are forgotten: its unit takes their regions back. Lock held. */
+/* Graves of this lane and connection before `number` are fenced; those of a session that has ended
+ * are left, for its unit takes their regions back. Lock held. */
 static void open_graves(struct sy_mover_lane *lane, const struct sy_ucx_peer *peer,
                         uint32_t number)
 {
 	struct sy_ucx_mover *mover = lane->mover;
+	struct sy_mover_grave *next;
 
-	for (struct sy_mover_grave **at = &mover->graves; *at != NULL;) {
-		struct sy_mover_grave *grave = *at;
-		bool mine = grave->lane == lane->index && grave->peer == peer;
-
-		if (!mine || (!peer->gone && grave->number >= number)) {
-			at = &grave->next;
+	for (struct sy_mover_grave *grave = first_grave(mover); grave != NULL; grave = next) {
+		next = next_grave(grave);
+		if (grave->lane != lane->index || grave->peer != peer || !grave->account.flushed)
 			continue;
-		}
-		struct sy_mover_drained *drained = peer->gone ? NULL : calloc(1, sizeof *drained);
-		if (drained != NULL) {
-			drained->name = grave->name;
-			drained->next = mover->drained;
-			mover->drained = drained;
-		}
-		remove_grave(mover, at);
+		if (peer->gone)
+			ended(mover, grave, SY_TRANSFER_LEFT);
+		else if (grave->number < number)
+			ended(mover, grave, SY_TRANSFER_FENCED);
 	}
 }
 
@@ -116,7 +127,8 @@ static uint32_t peers_to_prove(struct sy_mover_lane *lane, struct sy_ucx_peer **
 {
 	uint32_t count = 0;
 
-	for (struct sy_mover_grave *grave = lane->mover->graves; grave != NULL; grave = grave->next) {
+	for (struct sy_mover_grave *grave = first_grave(lane->mover); grave != NULL;
+	     grave = next_grave(grave)) {
 		uint32_t i = 0;
 
 		while (i < count && ret_peers[i] != grave->peer)
@@ -179,10 +191,10 @@ static void prove(struct sy_mover_lane *lane)
 /* Lock held. */
 static bool has_grave(const struct sy_mover_lane *lane)
 {
-	const struct sy_mover_grave *grave = lane->mover->graves;
+	const struct sy_mover_grave *grave = first_grave(lane->mover);
 
 	while (grave != NULL && grave->lane != lane->index)
-		grave = grave->next;
+		grave = next_grave(grave);
 	return grave != NULL;
 }
 
@@ -191,19 +203,21 @@ static void poll_lane(struct sy_mover_lane *lane)
 	struct sy_ucx_mover *mover = lane->mover;
 
 	pthread_mutex_lock(&mover->lock);
-	bool buried = lane->buried;
-	bool mine = buried || (lane->made && !lane->busy && has_grave(lane));
+	struct sy_mover_grave *grave = lane->grave;
+	bool mine = grave != NULL || (lane->made && !lane->busy && has_grave(lane));
 	if (mine)
 		lane->busy = true;
 	pthread_mutex_unlock(&mover->lock);
-	if (!mine || (buried && !sy_mover_settle(lane, sy_clock_now_ns())))
+	if (!mine || (grave != NULL && !sy_mover_settle(lane, sy_clock_now_ns())))
 		return;
+	if (grave != NULL) {
+		pthread_mutex_lock(&mover->lock);
+		lane->grave = NULL;
+		ended(mover, grave, SY_TRANSFER_FLUSHED);
+		pthread_mutex_unlock(&mover->lock);
+	}
 	prove(lane);
 	pthread_mutex_lock(&mover->lock);
-	if (buried) {
-		mover->account.grave_bytes -= mover->config.buffer_bytes;
-		mover->account.grave_count--;
-	}
 	sy_mover_lane_give(lane);
 	pthread_mutex_unlock(&mover->lock);
 }
@@ -214,15 +228,17 @@ void sy_ucx_mover_poll(struct sy_ucx_mover *mover)
 		poll_lane(&mover->lanes[i]);
 }
 
-bool sy_ucx_mover_drained(struct sy_ucx_mover *mover, struct sy_request_id *ret_name)
+bool sy_ucx_mover_ended(struct sy_ucx_mover *mover, struct sy_ucx_ended *ret_ended)
 {
 	pthread_mutex_lock(&mover->lock);
-	struct sy_mover_drained *drained = mover->drained;
-	if (drained != NULL) {
-		*ret_name = drained->name;
-		mover->drained = drained->next;
+	struct sy_mover_grave *grave = mover->ended;
+	if (grave != NULL) {
+		*ret_ended = (struct sy_ucx_ended){.name = grave->account.name,
+		                                   .incarnation = grave->account.incarnation,
+		                                   .drained = grave->drained};
+		mover->ended = grave->next;
 	}
 	pthread_mutex_unlock(&mover->lock);
-	free(drained);
-	return drained != NULL;
+	free(grave);
+	return grave != NULL;
 }

@@ -2,13 +2,14 @@
  *
  *   mover --- lanes: a worker each, used by one thread at a time
  *               |--- conns: an endpoint to a peer each, of this lane
- *         --- buffers: registered, as many as lanes at most; and those retired
- *         --- graves: what was posted and not proved finished */
+ *         --- pool: registered buffers, one a lane that moves; and graves, what was posted and
+ *               not proved finished, by the accounts of buffers.h */
 #ifndef SY_MOVER_STATE_H
 #define SY_MOVER_STATE_H
 
 #include <pthread.h>
 
+#include "buffers.h"
 #include "join.h"
 #include "ucx_context.h"
 #include "ucx_mover.h"
@@ -69,41 +70,37 @@ struct sy_mover_half {
 };
 
 struct sy_mover_buffer {
+	struct sy_buffer account; /* the first: the pool's */
 	uint8_t *data;
+	size_t bytes;
 	ucp_mem_h memory;
-	struct sy_mover_buffer *next;
+};
+
+/* A transfer that ended otherwise than well. */
+struct sy_mover_grave {
+	struct sy_grave account;  /* the first: the pool's */
+	struct sy_ucx_peer *peer; /* one reference */
+	uint32_t lane, number;    /* fenced when a later connection of the lane is answered */
+	bool drained;             /* of one that is out */
+	struct sy_mover_grave *next; /* of those that are out */
 };
 
 struct sy_mover_lane {
 	struct sy_ucx_mover *mover;
 	uint32_t index;
 	bool made, busy;
-	bool buried;              /* busy with a transfer that was given up; the graveyard's */
+	struct sy_mover_grave *grave; /* it is busy with one that was given up; NULL: it is not */
 	ucp_worker_h worker;
 	int fd;
 	struct sy_mover_conn *conns;
-	/* of the transfer that runs, or is buried */
+	/* of the transfer that runs, or was given up */
 	struct sy_mover_conn *conn;
-	struct sy_mover_buffer *buffer;
+	struct sy_mover_buffer *buffer; /* NULL: none, or it is in the grave */
 	struct sy_mover_half halves[2];
 	void *flush;
 	/* by messages */
 	struct sy_message_head flush_head;
 	uint64_t last_tag, flushed_tag;
-};
-
-/* A WRITE whose region is not proved finished. */
-struct sy_mover_grave {
-	struct sy_ucx_peer *peer; /* one reference */
-	uint32_t lane, number;    /* finished when a later connection of the lane is answered */
-	uint64_t nbytes;
-	struct sy_request_id name;
-	struct sy_mover_grave *next;
-};
-
-struct sy_mover_drained {
-	struct sy_request_id name;
-	struct sy_mover_drained *next;
 };
 
 struct sy_ucx_mover {
@@ -115,24 +112,26 @@ struct sy_ucx_mover {
 	bool closed;          /* no lane is left */
 	pthread_cond_t freed;
 	struct sy_mover_lane lanes[SY_JOIN_LANES_MAX];
-	struct sy_mover_buffer *buffers; /* free ones */
-	struct sy_mover_grave *graves;
-	struct sy_mover_drained *drained;
-	struct sy_ucx_account account;
+	struct sy_buffers pool;
+	struct sy_mover_grave *ended; /* WRITEs that are out of it, to be told */
+	uint64_t written_bytes, read_bytes;
 };
 
 static const uint64_t SY_MOVER_TCP_FLUSH_NS = 1000 * 1000 * 1000;
 
 /* ucx_mover.c, lock held. */
 void sy_mover_peer_unref(struct sy_ucx_peer *peer);
-void sy_mover_buffer_give(struct sy_ucx_mover *mover, struct sy_mover_buffer *buffer);
+/* Frees what the pool has dropped. */
+void sy_mover_buffers_drop(struct sy_ucx_mover *mover);
 /* A free lane, best one that is connected to the peer, waited for until the instant. */
 struct sy_mover_lane *sy_mover_lane_take(struct sy_ucx_mover *mover,
                                          const struct sy_ucx_peer *peer, uint64_t until_ns);
 void sy_mover_lane_give(struct sy_mover_lane *lane);
 
-/* Lock not held: makes what the lane lacks, a worker and a buffer. SY_E_SYS. */
+/* Lock not held: makes what the lane lacks, a worker and a buffer. SY_E_SYS; SY_E_FATAL: poisoned,
+ * or no buffer is left and none can be made. */
 sy_status sy_mover_lane_make(struct sy_mover_lane *lane, sy_error *err);
+sy_status sy_mover_fail_poisoned(sy_error *err);
 
 /* mover_conn.c, by the lane's user. */
 /* The conn to this peer, made if there is none; NULL and the error. */
@@ -155,14 +154,12 @@ void sy_mover_message_post(struct sy_mover_conn *conn, const struct sy_mover_hal
 void sy_mover_message_flush(struct sy_mover_conn *conn);
 
 /* mover_grave.c */
-/* The transfer on the lane was given up: its connection is closed by force. True: all of it is
- * finished here, and the lane can be used again. */
-bool sy_mover_bury(struct sy_mover_lane *lane);
 /* Waits until the instant for the end of all that the lane has posted, and of connections that
  * close. */
 bool sy_mover_settle(struct sy_mover_lane *lane, uint64_t until_ns);
-/* A grave for what the transfer, a WRITE of so many bytes, may still do to the slab. */
-void sy_mover_grave_add(struct sy_mover_lane *lane, struct sy_ucx_peer *peer,
-                        struct sy_mover_grave *grave);
+/* The transfer on the lane is given up: buried, and its connection closed by force. The lane goes
+ * back, now or later. The grave has its peer, lane and number, and in its account what the
+ * transfer was. */
+void sy_mover_give_up(struct sy_mover_lane *lane, struct sy_mover_grave *grave);
 
 #endif

@@ -224,34 +224,29 @@ static uint64_t total_bytes(const struct sy_ucx_transfer *transfer)
 	return total;
 }
 
-/* The lane goes back, or to the graveyard. */
-static void conclude(struct moving *moving, struct sy_ucx_peer *peer,
+/* The lane goes back; a transfer that may not be over, to the graveyard. */
+static void conclude(const struct moving *moving, struct sy_ucx_peer *peer,
                      struct sy_mover_grave *grave, sy_status status)
 {
 	struct sy_ucx_mover *mover = moving->lane->mover;
 	const struct sy_ucx_transfer *transfer = moving->transfer;
-	/* Burying frees it. */
-	uint32_t number = moving->posted ? moving->conn->number : 0;
-	bool finished = status == SY_OK || !moving->posted || sy_mover_bury(moving->lane);
 
+	if (status != SY_OK && moving->posted) {
+		*grave = (struct sy_mover_grave){
+			.account = {.write = transfer->write, .name = transfer->name,
+			            .incarnation = peer->incarnation},
+			.peer = peer, .lane = moving->lane->index, .number = moving->conn->number,
+		};
+		sy_mover_give_up(moving->lane, grave);
+		return;
+	}
+	free(grave);
 	pthread_mutex_lock(&mover->lock);
 	if (status == SY_OK && transfer->write)
-		mover->account.written_bytes += total_bytes(transfer);
+		mover->written_bytes += total_bytes(transfer);
 	else if (status == SY_OK)
-		mover->account.read_bytes += total_bytes(transfer);
-	if (grave != NULL && status != SY_OK && moving->posted) {
-		grave->nbytes = total_bytes(transfer);
-		grave->name = transfer->name;
-		grave->lane = moving->lane->index;
-		grave->number = number;
-		sy_mover_grave_add(moving->lane, peer, grave);
-	} else {
-		free(grave);
-	}
-	if (finished)
-		sy_mover_lane_give(moving->lane);
-	else
-		sy_mover_grave_add(moving->lane, NULL, NULL);
+		mover->read_bytes += total_bytes(transfer);
+	sy_mover_lane_give(moving->lane);
 	pthread_mutex_unlock(&mover->lock);
 }
 
@@ -260,21 +255,19 @@ sy_status sy_ucx_move(struct sy_ucx_peer *peer, const struct sy_ucx_transfer *tr
 {
 	struct sy_ucx_mover *mover = peer->mover;
 	struct moving moving = {.transfer = transfer};
-	struct sy_mover_grave *grave = transfer->write ? calloc(1, sizeof *grave) : NULL;
+	struct sy_mover_grave *grave = calloc(1, sizeof *grave);
 
 	*ret_in_flight = false;
-	if (transfer->write && grave == NULL)
+	if (grave == NULL)
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	pthread_mutex_lock(&mover->lock);
-	bool poisoned = mover->account.poisoned;
+	bool poisoned = mover->pool.poisoned;
 	moving.lane = poisoned ? NULL : sy_mover_lane_take(mover, peer, transfer->deadline_ns);
 	pthread_mutex_unlock(&mover->lock);
 	if (moving.lane == NULL) {
 		free(grave);
 		if (poisoned)
-			return sy_fail(err, SY_E_FATAL, __func__,
-			               "transfers that never ended hold more memory than allowed: this "
-			               "process can move no more data");
+			return sy_mover_fail_poisoned(err);
 		return sy_fail(err, SY_E_TRANSFER, __func__,
 		               "ucx to %s: the deadline came while all lanes were in use", peer->address);
 	}

@@ -101,9 +101,9 @@ void sy_ucx_mover_poll(struct sy_ucx_mover *mover)
 	(void)mover;
 }
 
-bool sy_ucx_mover_drained(struct sy_ucx_mover *mover, struct sy_request_id *ret_name)
+bool sy_ucx_mover_ended(struct sy_ucx_mover *mover, struct sy_ucx_ended *ret_ended)
 {
 	(void)mover;
-	(void)ret_name;
+	(void)ret_ended;
 	return false;
 }

@@ -8,6 +8,7 @@
 #include "address.h"
 #include "clock.h"
 #include "fail.h"
+#include "guard.h"
 
 static const uint64_t BUFFER_BYTES = 8u << 20;
 static const uint64_t GRAVEYARD_BYTES = 4ull << 30;
@@ -27,6 +28,10 @@ sy_status sy_ucx_mover_open(const struct sy_ucx_mover_config *config,
 		mover->config.buffer_bytes = BUFFER_BYTES;
 	if (config->graveyard_max_bytes == 0)
 		mover->config.graveyard_max_bytes = GRAVEYARD_BYTES;
+	/* A transfer of any size goes through its lane's buffer: larger ones are not needed. */
+	sy_buffers_init(&mover->pool, &(struct sy_buffers_config){
+		.base_count = SY_JOIN_LANES_MAX, .base_bytes = mover->config.buffer_bytes,
+		.graveyard_max_bytes = mover->config.graveyard_max_bytes});
 	sy_status status = sy_ucx_context_open(config->allow_tcp, &mover->context, err);
 	if (status != SY_OK) {
 		free(mover);
@@ -51,15 +56,15 @@ static void buffer_free(const struct sy_ucx_mover *mover, struct sy_mover_buffer
 		return;
 	if (buffer->memory != NULL)
 		(void)mover->context.lib->ucp_mem_unmap(mover->context.ucp, buffer->memory);
-	munmap(buffer->data, (size_t)mover->config.buffer_bytes);
+	munmap(buffer->data, buffer->bytes);
 	free(buffer);
 }
 
 /* Memory that no fork child shares: what a transfer writes there is read here. */
-static sy_status buffer_new(const struct sy_ucx_mover *mover, struct sy_mover_buffer **ret_buffer,
-                            sy_error *err)
+static sy_status buffer_new(const struct sy_ucx_mover *mover, uint64_t nbytes,
+                            struct sy_mover_buffer **ret_buffer, sy_error *err)
 {
-	size_t bytes = (size_t)mover->config.buffer_bytes;
+	size_t bytes = (size_t)nbytes;
 	struct sy_mover_buffer *buffer = calloc(1, sizeof *buffer);
 	void *data = buffer == NULL ? MAP_FAILED
 	                            : mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -70,6 +75,7 @@ static sy_status buffer_new(const struct sy_ucx_mover *mover, struct sy_mover_bu
 		return sy_fail(err, SY_E_SYS, __func__, "no memory for a buffer of %zu bytes", bytes);
 	}
 	buffer->data = data;
+	buffer->bytes = bytes;
 	(void)madvise(data, bytes, MADV_DONTFORK);
 	const ucp_mem_map_params_t params = {
 		.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
@@ -87,12 +93,56 @@ static sy_status buffer_new(const struct sy_ucx_mover *mover, struct sy_mover_bu
 	return SY_OK;
 }
 
-void sy_mover_buffer_give(struct sy_ucx_mover *mover, struct sy_mover_buffer *buffer)
+static struct sy_mover_buffer *mover_buffer(struct sy_buffer *account)
 {
-	if (buffer == NULL)
-		return;
-	buffer->next = mover->buffers;
-	mover->buffers = buffer;
+	return (struct sy_mover_buffer *)(void *)account;
+}
+
+void sy_mover_buffers_drop(struct sy_ucx_mover *mover)
+{
+	struct sy_buffer *dropped;
+
+	while ((dropped = sy_buffers_drop(&mover->pool)) != NULL)
+		buffer_free(mover, mover_buffer(dropped));
+}
+
+sy_status sy_mover_fail_poisoned(sy_error *err)
+{
+	return sy_fail(err, SY_E_FATAL, "sy_ucx_move",
+	               "transfers that never ended hold more memory than allowed: this process can "
+	               "move no more data");
+}
+
+/* A free buffer of the pool, or another one is registered: there is one for each lane. */
+static sy_status take_buffer(struct sy_mover_lane *lane, sy_error *err)
+{
+	struct sy_ucx_mover *mover = lane->mover;
+	struct sy_mover_buffer *made = NULL;
+	struct sy_buffer *got = NULL;
+	uint64_t nbytes = 0;
+
+	pthread_mutex_lock(&mover->lock);
+	enum sy_buffers_answer answer =
+		sy_buffers_take(&mover->pool, mover->config.buffer_bytes, &got, &nbytes);
+	pthread_mutex_unlock(&mover->lock);
+	if (answer == SY_BUFFERS_FATAL)
+		return sy_mover_fail_poisoned(err);
+	SY_ASSERT(answer == SY_BUFFERS_READY || answer == SY_BUFFERS_MAKE);
+	if (answer == SY_BUFFERS_READY) {
+		lane->buffer = mover_buffer(got);
+		return SY_OK;
+	}
+	sy_status status = buffer_new(mover, nbytes, &made, err);
+	pthread_mutex_lock(&mover->lock);
+	if (status == SY_OK)
+		sy_buffers_made(&mover->pool, &made->account, nbytes);
+	else if (sy_buffers_failed(&mover->pool, nbytes) == SY_BUFFERS_FATAL)
+		status = SY_E_FATAL;
+	pthread_mutex_unlock(&mover->lock);
+	lane->buffer = made;
+	if (status != SY_OK && err != NULL)
+		err->status = status; /* the words stay */
+	return status;
 }
 
 sy_status sy_mover_lane_make(struct sy_mover_lane *lane, sy_error *err)
@@ -108,13 +158,7 @@ sy_status sy_mover_lane_make(struct sy_mover_lane *lane, sy_error *err)
 		sy_mover_handle_messages(lane);
 		lane->made = true;
 	}
-	pthread_mutex_lock(&mover->lock);
-	lane->buffer = mover->buffers;
-	if (lane->buffer != NULL)
-		mover->buffers = lane->buffer->next;
-	pthread_mutex_unlock(&mover->lock);
-	if (lane->buffer == NULL)
-		status = buffer_new(mover, &lane->buffer, err);
+	status = take_buffer(lane, err);
 	if (status != SY_OK)
 		return status;
 	for (uint32_t i = 0; i < 2; i++) {
@@ -177,10 +221,12 @@ struct sy_mover_lane *sy_mover_lane_take(struct sy_ucx_mover *mover,
 
 void sy_mover_lane_give(struct sy_mover_lane *lane)
 {
-	sy_mover_buffer_give(lane->mover, lane->buffer);
+	if (lane->buffer != NULL)
+		sy_buffers_give(&lane->mover->pool, &lane->buffer->account);
+	sy_mover_buffers_drop(lane->mover);
 	lane->buffer = NULL;
 	lane->conn = NULL;
-	lane->busy = lane->buried = false;
+	lane->busy = false;
 	pthread_cond_signal(&lane->mover->freed);
 }
 
@@ -233,7 +279,11 @@ void sy_ucx_peer_free(struct sy_ucx_peer *peer)
 void sy_ucx_mover_account(struct sy_ucx_mover *mover, struct sy_ucx_account *ret_account)
 {
 	pthread_mutex_lock(&mover->lock);
-	*ret_account = mover->account;
+	*ret_account = (struct sy_ucx_account){
+		.written_bytes = mover->written_bytes, .read_bytes = mover->read_bytes,
+		.grave_bytes = mover->pool.buried_bytes, .grave_count = mover->pool.grave_count,
+		.poisoned = mover->pool.poisoned,
+	};
 	pthread_mutex_unlock(&mover->lock);
 }
 
@@ -263,6 +313,33 @@ static void conns_free(struct sy_mover_lane *lane)
 	}
 }
 
+static void buffers_free(const struct sy_ucx_mover *mover, const struct sy_buffer_list *list)
+{
+	for (struct sy_buffer *buffer = list->head, *next; buffer != NULL; buffer = next) {
+		next = buffer->next;
+		buffer_free(mover, mover_buffer(buffer));
+	}
+}
+
+static void graves_free(struct sy_ucx_mover *mover)
+{
+	for (struct sy_grave *account = mover->pool.graves, *next; account != NULL; account = next) {
+		struct sy_mover_grave *grave = (struct sy_mover_grave *)(void *)account;
+
+		next = account->next;
+		if (account->buffer != NULL)
+			buffer_free(mover, mover_buffer(account->buffer));
+		sy_mover_peer_unref(grave->peer);
+		free(grave);
+	}
+	while (mover->ended != NULL) {
+		struct sy_mover_grave *next = mover->ended->next;
+
+		free(mover->ended);
+		mover->ended = next;
+	}
+}
+
 void sy_ucx_mover_close(struct sy_ucx_mover *mover)
 {
 	uint64_t end_ns = sy_clock_now_ns() + CLOSE_NS;
@@ -280,29 +357,12 @@ void sy_ucx_mover_close(struct sy_ucx_mover *mover)
 	/* A worker that stays uses all that hangs on it. */
 	if (!all)
 		return;
-	for (uint32_t i = 0; i < SY_JOIN_LANES_MAX; i++) {
+	SY_ASSERT(sy_buffers_audit(&mover->pool) == NULL);
+	for (uint32_t i = 0; i < SY_JOIN_LANES_MAX; i++)
 		conns_free(&mover->lanes[i]);
-		buffer_free(mover, mover->lanes[i].buffer);
-	}
-	while (mover->buffers != NULL) {
-		struct sy_mover_buffer *next = mover->buffers->next;
-
-		buffer_free(mover, mover->buffers);
-		mover->buffers = next;
-	}
-	while (mover->graves != NULL) {
-		struct sy_mover_grave *next = mover->graves->next;
-
-		sy_mover_peer_unref(mover->graves->peer);
-		free(mover->graves);
-		mover->graves = next;
-	}
-	while (mover->drained != NULL) {
-		struct sy_mover_drained *next = mover->drained->next;
-
-		free(mover->drained);
-		mover->drained = next;
-	}
+	graves_free(mover);
+	buffers_free(mover, &mover->pool.free);
+	buffers_free(mover, &mover->pool.used);
 	sy_ucx_context_close(&mover->context);
 	unref(mover);
 }

@@ -54,14 +54,21 @@ sy_status sy_ucx_move(struct sy_ucx_peer *peer, const struct sy_ucx_transfer *tr
 
 struct sy_ucx_account {
 	uint64_t written_bytes, read_bytes; /* of transfers that ended well */
-	uint64_t grave_bytes, grave_count;
+	uint64_t grave_bytes, grave_count; /* not proved finished; buffers that are retired */
 	bool poisoned;
 };
 void sy_ucx_mover_account(struct sy_ucx_mover *mover, struct sy_ucx_account *ret_account);
 
 /* Looks after the graveyard, for a moment; to be called now and then while it is not empty. */
 void sy_ucx_mover_poll(struct sy_ucx_mover *mover);
-/* A WRITE that ended in flight and is finished now. False: none, for now. */
-bool sy_ucx_mover_drained(struct sy_ucx_mover *mover, struct sy_request_id *ret_name);
+
+/* A WRITE that ended in flight and came to its end. */
+struct sy_ucx_ended {
+	struct sy_request_id name;
+	uint64_t incarnation;
+	bool drained; /* proved finished; else its session is over, and its unit's fence sees to it */
+};
+/* False: none, for now. */
+bool sy_ucx_mover_ended(struct sy_ucx_mover *mover, struct sy_ucx_ended *ret_ended);
 
 #endif

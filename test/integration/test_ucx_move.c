@@ -222,18 +222,19 @@ static void test_stopped(void **state)
 	for (int write = 0; write < 2; write++) {
 		struct rig rig;
 		struct hurt hurt = {.write = write != 0, .timeout_ns = 3 * SECOND_NS};
-		struct sy_request_id name = {0};
+		struct sy_ucx_ended ended = {0};
 		uint8_t *more = malloc(LARGE_BYTES);
 
 		rig_start(&rig, 0);
 		hurt_in_the_middle(&rig, &hurt, SIGSTOP);
 		fill(hurt.memory, LARGE_BYTES, 1);
 		sy_ucx_mover_poll(rig.mover);
-		assert_false(sy_ucx_mover_drained(rig.mover, &name));
+		assert_false(sy_ucx_mover_ended(rig.mover, &ended));
 		kill(rig.child, SIGCONT);
 		wait_for_graves(&rig);
-		assert_int_equal(sy_ucx_mover_drained(rig.mover, &name), write != 0);
-		assert_int_equal(name.seq, write != 0 ? 9 : 0);
+		assert_int_equal(sy_ucx_mover_ended(rig.mover, &ended), write != 0);
+		assert_int_equal(ended.name.seq, write != 0 ? 9 : 0);
+		assert_int_equal(ended.drained, write != 0);
 		fill(rig.slab, LARGE_BYTES, 2);
 		for (uint8_t i = 0; i < 4; i++) {
 			fill(more, LARGE_BYTES, i);

@@ -105,6 +105,25 @@ static void test_a_failed_write_aborts(void **state)
 	rig_free(rig);
 }
 
+/* Who looks after what was left in flight may be faster than who left it. */
+static void test_a_write_proved_finished_before_it_is_said_to_be_in_flight(void **state)
+{
+	(void)state;
+	struct rig *rig = rig_new_ready();
+	struct sy_machine_op op = {0};
+	struct sy_request_id name = start_writing(rig, &op, 10 * RIG_S);
+	sy_machine_drained(rig->machine, name, rig->now_ns);
+	assert_true(sy_machine_notices_done(rig->machine));
+	written(rig, &op, false, true);
+	rig_expect(rig, 1, &op, SY_OP_END_WRITE);
+	assert_false(op.in_flight);
+	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, name);
+	rig->notices_done = 1;
+	rig_ok(rig, rig_last(rig));
+	assert_true(sy_machine_notices_done(rig->machine));
+	rig_free(rig);
+}
+
 static void test_the_deadline_at_each_stage(void **state)
 {
 	(void)state;
@@ -414,6 +433,7 @@ int main(void)
 		cmocka_unit_test(test_a_put_goes_through),
 		cmocka_unit_test(test_a_writing_put_takes_no_slot),
 		cmocka_unit_test(test_a_failed_write_aborts),
+		cmocka_unit_test(test_a_write_proved_finished_before_it_is_said_to_be_in_flight),
 		cmocka_unit_test(test_the_deadline_at_each_stage),
 		cmocka_unit_test(test_a_region_granted_too_late_is_given_back),
 		cmocka_unit_test(test_cancel_at_each_stage),
