@@ -20,12 +20,13 @@ enum {
  * there a closed connection writes nothing more anyway. */
 static const uint64_t TCP_FLUSH_NS = 1000 * 1000 * 1000;
 static const uint64_t REFUSED_NS = 5ull * 1000 * 1000 * 1000;
+static const uint64_t END_NS = 300 * 1000 * 1000;
 
 void sy_target_on_request(ucp_conn_request_h request, void *argument)
 {
 	struct sy_ucx_target *target = argument;
 
-	if (target->request_count < SY_TARGET_REQUESTS_MAX)
+	if (target->request_count < SY_TARGET_REQUESTS_MAX && !target->ending)
 		target->requests[target->request_count++] = request;
 	else
 		(void)target->context.lib->ucp_listener_reject(target->listener, request);
@@ -100,12 +101,14 @@ static void accept_one(struct sy_ucx_target *target, ucp_conn_request_h request)
 	target->conn_count++;
 }
 
+/* Not while its answer is on the way: it may be half made, and closed by force it would take the
+ * process with it. Whoever wants it closed asks again each turn. */
 static void close_conn(struct sy_target_conn *conn)
 {
 	const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
 	                                   .flags = UCP_EP_CLOSE_FLAG_FORCE};
 
-	if (conn->state == SY_TARGET_CLOSING)
+	if (conn->state == SY_TARGET_CLOSING || (conn->answer != NULL && !conn->broken))
 		return;
 	conn->state = SY_TARGET_CLOSING;
 	conn->closing = conn->target->context.lib->ucp_ep_close_nbx(conn->ep, &force);
@@ -187,7 +190,7 @@ static bool step_conn(struct sy_target_conn *conn)
 		close_conn(conn);
 	if (conn->state == SY_TARGET_NEW && conn->asked) {
 		conn->state = SY_TARGET_ASKED;
-		if (!may_join(conn))
+		if (conn->target->ending || !may_join(conn))
 			answer(conn, true);
 	}
 	if (conn->state != SY_TARGET_ASKED)
@@ -275,13 +278,51 @@ static void step_sessions(struct sy_ucx_target *target)
 	pthread_mutex_unlock(&target->lock);
 }
 
+/* Something will be over without a descriptor telling of it. */
 static bool is_closing(const struct sy_ucx_target *target)
 {
+	if (target->ending)
+		return true;
 	for (const struct sy_target_conn *conn = target->conns; conn != NULL; conn = conn->next) {
 		if (conn->state == SY_TARGET_CLOSING || conn->answer != NULL)
 			return true;
 	}
 	return target->flush_runs;
+}
+
+static void turn(struct sy_ucx_target *target)
+{
+	uint64_t drained;
+	bool any = sy_ucx_worker_progress(&target->context, target->worker);
+
+	for (uint32_t i = 0; i < target->request_count; i++)
+		accept_one(target, target->requests[i]);
+	any = any || target->request_count > 0;
+	target->request_count = 0;
+	for (struct sy_target_conn *conn = target->conns; conn != NULL; conn = conn->next)
+		any = step_conn(conn) || any;
+	step_flush(target);
+	step_sessions(target);
+	if (!any)
+		sy_ucx_worker_sleep(&target->context, target->worker, target->worker_fd,
+		                    target->wake_fd,
+		                    is_closing(target) ? CLOSING_SLEEP_MS : SLEEP_MS);
+	(void)!read(target->wake_fd, &drained, sizeof drained);
+}
+
+/* Closes what is whole. What is left afterwards is half made, of a client that stands still. */
+static void end(struct sy_ucx_target *target)
+{
+	uint64_t end_ns = sy_clock_now_ns() + END_NS;
+
+	target->ending = true;
+	while (target->conns != NULL && sy_clock_now_ns() < end_ns) {
+		for (struct sy_target_conn *conn = target->conns; conn != NULL; conn = conn->next) {
+			if (conn->state != SY_TARGET_NEW && conn->state != SY_TARGET_ASKED)
+				close_conn(conn);
+		}
+		turn(target);
+	}
 }
 
 void *sy_target_run(void *argument)
@@ -290,25 +331,11 @@ void *sy_target_run(void *argument)
 	bool stop = false;
 
 	while (!stop) {
-		uint64_t drained;
-		bool any = sy_ucx_worker_progress(&target->context, target->worker);
-
-		for (uint32_t i = 0; i < target->request_count; i++)
-			accept_one(target, target->requests[i]);
-		any = any || target->request_count > 0;
-		target->request_count = 0;
-		for (struct sy_target_conn *conn = target->conns; conn != NULL; conn = conn->next)
-			any = step_conn(conn) || any;
-		step_flush(target);
-		step_sessions(target);
-		if (!any)
-			sy_ucx_worker_sleep(&target->context, target->worker, target->worker_fd,
-			                    target->wake_fd,
-			                    is_closing(target) ? CLOSING_SLEEP_MS : SLEEP_MS);
-		(void)!read(target->wake_fd, &drained, sizeof drained);
+		turn(target);
 		pthread_mutex_lock(&target->lock);
 		stop = target->stop;
 		pthread_mutex_unlock(&target->lock);
 	}
+	end(target);
 	return NULL;
 }

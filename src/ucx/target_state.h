@@ -76,6 +76,7 @@ struct sy_ucx_target {
 	uint32_t request_count;
 	struct sy_target_conn *conns;
 	uint32_t conn_count;
+	bool ending;          /* lets in nobody any more */
 	void *flush;          /* of the worker, under way */
 	bool flush_runs;
 	uint64_t flush_began_ns;

@@ -124,6 +124,16 @@ static void free_sessions(struct sy_ucx_target *target)
 	}
 }
 
+static bool has_half_made(const struct sy_ucx_target *target)
+{
+	for (const struct sy_target_conn *conn = target->conns; conn != NULL; conn = conn->next) {
+		if (conn->state == SY_TARGET_NEW || conn->state == SY_TARGET_ASKED ||
+		    conn->answer != NULL)
+			return true;
+	}
+	return false;
+}
+
 void sy_ucx_target_close(struct sy_ucx_target *target)
 {
 	if (target == NULL)
@@ -137,6 +147,10 @@ void sy_ucx_target_close(struct sy_ucx_target *target)
 		wake(target);
 		pthread_join(target->thread, NULL);
 	}
+	/* A worker whose connections are half made ends the process that destroys it. It stays, with
+	 * all that hangs on it, and ends with the process. */
+	if (has_half_made(target))
+		return;
 	if (target->listener != NULL)
 		lib->ucp_listener_destroy(target->listener);
 	if (target->worker != NULL) /* and with it what connections are left */

@@ -183,6 +183,30 @@ static void *work(void *argument)
 	return NULL;
 }
 
+/* Every unit, however lately it was started, takes values and gives them back. */
+static void check_that_all_serve(void)
+{
+	static uint8_t bytes[UNITS][LONGEST];
+	sy_key keys[UNITS];
+	sy_value values[UNITS];
+	sy_result *result;
+	sy_error err = {0};
+
+	for (uint64_t row = 0; row < UNITS; row++) {
+		fill(bytes[row], LONGEST, row, 1);
+		keys[row] = (sy_key){row, "a", 1};
+		values[row] = (sy_value){.data = bytes[row], .nbytes = LONGEST, .kind = SY_KIND_BYTES};
+	}
+	sy_status status = sy_client_put(clients[0], keys, values, UNITS, 0, &err);
+	if (status == SY_OK)
+		status = sy_client_get(clients[1], keys, UNITS, SY_GET_COPY, 0, &result, &err);
+	if (status != SY_OK)
+		fail_msg("%s: %s", sy_status_name(status), err.message);
+	for (uint64_t row = 0; row < UNITS; row++)
+		assert_true(sy_result_value(result, row, &values[row]) && is_whole(&values[row], row));
+	sy_result_free(result);
+}
+
 static void run_while(void (*disturb)(struct sy_prng *prng), bool kills)
 {
 	struct worker workers[THREADS];
@@ -214,7 +238,12 @@ static void run_while(void (*disturb)(struct sy_prng *prng), bool kills)
 	bool clean = false;
 	for (uint64_t i = 0; i < ROWS; i++)
 		rows[i] = i;
-	assert_int_equal(sy_client_clear(clients[0], rows, ROWS, NULL, 0, 0, NULL, NULL), SY_OK);
+	for (int i = 0; i < 3; i++) {
+		if (i == 2) /* both know the units that are there now */
+			check_that_all_serve();
+		assert_int_equal(sy_client_clear(clients[i % 2], rows, ROWS, NULL, 0, 0, NULL, NULL),
+		                 SY_OK);
+	}
 	while (!clean && sy_clock_now_ns() < end_ns) {
 		assert_int_equal(sy_client_reports(clients[0], 0, reports, NULL), SY_OK);
 		clean = true;

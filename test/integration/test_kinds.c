@@ -19,6 +19,7 @@ static struct cluster cluster;
 static sy_client *writer, *reader; /* the reader's messages pass the gate */
 static bool holding;               /* atomic: answers to resolves stay at the gate */
 static sem_t at_gate;
+static bool pins_end; /* values travel as between hosts: who is held may outlive its pins */
 
 static enum gate_says on_reply(uint32_t unit_id, enum sy_op op, struct sy_reply *reply,
                                uint64_t age_ns)
@@ -197,7 +198,10 @@ static void check_result(const struct slow_get *get, size_t nbytes)
 	for (size_t r = 0; r < sy_result_count(get->result); r++) {
 		sy_value value;
 
-		assert_true(sy_result_value(get->result, r, &value));
+		if (!sy_result_value(get->result, r, &value)) {
+			assert_true(pins_end); /* resolved anew, after the clear */
+			continue;
+		}
 		assert_int_equal(value.nbytes, nbytes);
 		check_bytes(value.data, r, nbytes);
 	}
@@ -336,8 +340,11 @@ static void read_while(enum what what)
 	assert_true(sy_resolved_at(resolved, 0, 0, &at) && at.found);
 	sy_read read = {0, at.slab_offset, at.nbytes, got};
 	while_it_reads = what;
-	must(sy_store_read_entries(store, &read, 1, 0, &err), &err);
-	check_bytes(got, 2, LARGE);
+	sy_status status = sy_store_read_entries(store, &read, 1, 0, &err);
+	if (status != SY_E_STALE_READ || !pins_end) {
+		must(status, &err);
+		check_bytes(got, 2, LARGE);
+	}
 	if (what == CLOSE_IT)
 		pthread_join(other, NULL);
 	else
@@ -363,7 +370,10 @@ static void test_closed_while_it_reads(void **state)
 
 int main(int argc, char **argv)
 {
+	const char *transport = getenv("SLABYARD_TRANSPORT");
+
 	cluster_main(argc, argv);
+	pins_end = transport != NULL && strcmp(transport, "ucx") == 0;
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slow_readers),
 		cmocka_unit_test(test_stale_commit),

@@ -166,14 +166,18 @@ static void rig_start(struct rig *rig, uint64_t graveyard_max_bytes)
 	rig->peer = sy_ucx_peer_new(rig->mover, rig->address, SESSION, INCARNATION, SLAB_BYTES);
 }
 
+/* The target ends cleanly, unless the test has killed it. */
 static void rig_stop(struct rig *rig)
 {
+	int status = 0;
+
 	sy_ucx_peer_free(rig->peer);
 	sy_ucx_mover_close(rig->mover);
 	kill(rig->child, SIGCONT);
 	close(rig->order_fd); /* it ends */
 	close(rig->answer_fd);
-	waitpid(rig->child, NULL, 0);
+	waitpid(rig->child, &status, 0);
+	assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
 	munmap(rig->slab, SLAB_BYTES);
 }
 
