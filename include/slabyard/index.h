@@ -137,6 +137,10 @@ SY_API sy_status sy_index_encode(const sy_index *index, void *out, size_t out_by
 SY_API sy_status sy_index_peek(const void *header, uint64_t blob_bytes, uint64_t *ret_index_bytes,
                                sy_error *err);
 
+/* The id of the blob out of the same bytes; fails as sy_index_peek does. */
+SY_API sy_status sy_index_peek_id(const void *header, uint64_t blob_bytes, sy_blob_id *ret_id,
+                                  sy_error *err);
+
 /* Decodes and checks everything the file comment promises, trusting nothing. `bytes` is a
  * private copy, 8-aligned, of the whole index, and must outlive `ret_index`, which points into
  * it. `columns` and `marks` are lent: as many columns as the header says (at most

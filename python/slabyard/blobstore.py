@@ -169,6 +169,20 @@ def encode_index(rows, columns_of, *, blob_id=None):
     return Blob(segments, nbytes, n_entries, blob_id, tuple(memory))
 
 
+def _with_id(blob):
+    """A blob of which none is given gets the id in its index. One that has no index gets any: its
+    unit refuses it, and then it has a name."""
+    segments, nbytes, n_entries, unit_id, blob_id = blob
+    segments = list(segments)
+    blob_id = blob_id or _core.blob_id_of(segments, nbytes) or _core.new_blob_id()
+    return segments, nbytes, n_entries, unit_id, blob_id
+
+
+def _name(unit_id, blob_id):
+    """Two units may have a blob of one id each; hex digits are large or small."""
+    return unit_id, str(blob_id).lower()
+
+
 # A fork child's stores refuse every call, but they do come to it: whoever held a lock of theirs
 # at the fork is not there to give it up.
 _stores = weakref.WeakSet()
@@ -208,7 +222,7 @@ class UnitSlabStore:
         self._guard = threading.Lock()  # of all below
         self._units = {}
         self._dead = {}  # unit_id: incarnation
-        self._published = OrderedDict()  # blob_id: unit_id
+        self._published = OrderedDict()  # (unit_id, blob_id), the newest last; values are None
         self._pins = {}  # pin_id: [core object, {unit: entries}]
         self._next_pin = 1
         _stores.add(self)
@@ -285,20 +299,22 @@ class UnitSlabStore:
         """Puts one blob on a unit and returns its id.
 
         segments: [(local_addr, blob_off, n)], together the blob, its index first; zero-copy.
-        alloc, one WRITE of all segments, flush, commit.
+        blob_id: 32 hex digits, those that the index says; None: they are read there.
+        alloc, one WRITE of all segments, flush, commit. An id names one blob for good: a blob
+        that the unit has from this store already counts as put, and nothing moves.
         Raises UnitFull, TransferFailed, DataPlaneTimeout (also while the unit stays busy).
         """
-        blob_id = blob_id or _core.new_blob_id()
-        self.put_many([(segments, nbytes, n_entries, unit_id, blob_id)], deadline)
-        return blob_id
+        blob = _with_id((segments, nbytes, n_entries, unit_id, blob_id))
+        self.put_many([blob], deadline)
+        return blob[4]
 
     def put_many(self, blobs, deadline=None):
-        """Puts blobs, (segments, nbytes, n_entries, unit_id, blob_id) each.
+        """Puts blobs, (segments, nbytes, n_entries, unit_id, blob_id) each, as put_segments does.
 
         The first of each unit go in one round, all units at once, and no unit waits for another;
         then the unfinished and the further ones. All are tried. Then it raises the first there is
         of DataPlaneFatal, UnitFull, DataPlaneTimeout, TransferFailed, with an attribute blob_ids:
-        all that are not known to be published.
+        all that are not known to be published. ValueError: one unit is given an id twice.
         """
         e, failed = self._put(blobs, deadline)
         if e is not None:
@@ -307,55 +323,68 @@ class UnitSlabStore:
 
     def _put(self, blobs, deadline):
         """(exception or None, ids of all not known published)"""
-        known, failed = [], []
-        for segments, nbytes, n_entries, unit_id, blob_id in blobs:
-            if self._is_slot(unit_id):
-                known.append((list(segments), nbytes, n_entries, unit_id, blob_id))
-            else:
-                failed.append((unit_id, blob_id))
-        e, not_published = self._store.put(known, deadline)
-        gone = set(not_published)
+        known, named, nowhere = [], {}, []
+        for blob in map(_with_id, blobs):
+            *_, unit_id, blob_id = blob
+            if not self._is_slot(unit_id):
+                nowhere.append(blob)
+                continue
+            if _name(unit_id, blob_id) in named:
+                raise ValueError(f"unit {unit_id} is given blob {blob_id} twice")
+            named[_name(unit_id, blob_id)] = len(known)
+            known.append(blob)
+        e, failed = self._store.put(known, deadline)
+        gone = set(failed)
+        self._note_published(name for name, at in named.items() if at not in gone)
+        ids = [known[at][4] for at in failed] + [blob[4] for blob in nowhere]
+        if e is None and nowhere:
+            e = TransferFailed(ids, f"there is no unit {nowhere[0][3]}")
+        elif isinstance(e, TransferFailed):
+            e = TransferFailed(ids, e.reason, in_flight=e.in_flight)
+        return e, ids
+
+    def _note_published(self, names):
         with self._guard:
-            for *_, unit_id, blob_id in known:
-                if blob_id not in gone:
-                    self._published[blob_id] = unit_id
+            self._published.update(dict.fromkeys(names))
             while len(self._published) > _COMMITS_KEPT:
                 self._published.popitem(last=False)
-        not_published += [blob_id for _, blob_id in failed]
-        if e is None and failed:
-            e = TransferFailed(not_published, f"there is no unit {failed[0][0]}")
-        elif isinstance(e, TransferFailed):
-            e = TransferFailed(not_published, e.reason, in_flight=e.in_flight)
-        return e, not_published
 
     def _put_round(self, by_unit, deadline):
         """One blob for each unit, all at once: {unit: blob}; returns the committed ids."""
-        blobs = list(by_unit.values())
+        blobs = list(map(_with_id, by_unit.values()))
         _, failed = self._put(blobs, deadline)
         return {blob[4] for blob in blobs} - set(failed)
 
     def _commit(self, u, blob_id, deadline, errs):
         """Asks unit u (its id, or what _unit says) whether the blob is published: again while it
         is "pending", and again where a reply was lost. False: it is not, and was aborted, which a
-        unit ignores for a blob it did publish; the reason is appended to errs."""
+        unit ignores for a blob it did publish; the reason is appended to errs. A unit is asked by
+        the generation of the blob's region: of its newest puts the store that put them has it."""
         unit_id = u["unit_id"] if isinstance(u, dict) else u
         self._check_open()
-        with self._guard:
-            if self._published.get(blob_id) == unit_id:
-                return True
         try:
-            published = self._store.commit(unit_id, blob_id, deadline)
+            published = self._ask_commit(unit_id, blob_id, deadline)
         except (TransferFailed, LostBlobs, DataPlaneTimeout, DataPlaneFatal) as e:
             errs.append(str(e))
             return False
-        if published:
-            with self._guard:
-                self._published[blob_id] = unit_id
-        elif published is None:
-            errs.append(f"unit {unit_id}: no put of blob {blob_id} is open here")
-        else:
+        if not published:
             errs.append(f"unit {unit_id}: the commit of blob {blob_id} is not known there")
-        return bool(published)
+        return published
+
+    def _ask_commit(self, unit_id, blob_id, deadline):
+        """Whether it is published. TransferFailed: this store has no put of it to ask for."""
+        name = _name(unit_id, blob_id)
+        with self._guard:
+            if name in self._published:
+                return True
+        published = self._store.commit(unit_id, blob_id, deadline)
+        if published is None:
+            raise TransferFailed(
+                [blob_id], f"unit {unit_id}: no put of blob {blob_id} is open here"
+            )
+        if published:
+            self._note_published([name])
+        return published
 
     # Gets -------------------------------------------------------------------------------------
 
@@ -470,8 +499,10 @@ class UnitSlabStore:
         if op == "release_rows":
             return self.release_rows({unit_id: args}, deadline)
         if op == "commit":
-            return self._store.commit(unit_id, args, deadline)
+            return self._ask_commit(unit_id, args, deadline)
         if op == "put":
+            if args[3] != unit_id:
+                raise ValueError(f"a blob of unit {args[3]} is put on unit {unit_id}")
             return self.put_segments(*args, deadline=deadline)
         self._store.connect(unit_id, deadline)
         return {key: value for key, value in self._units[unit_id].items() if key != "remote"}
@@ -479,9 +510,10 @@ class UnitSlabStore:
     def _call_units(self, op, args_by_unit, deadline):
         """One op on every unit at once: (results by unit, [(unit, error)]).
 
-        op and its args: "resolve_keys" ([key]), "release_rows" ([row]), "commit" (blob_id), "put"
-        ((segments, nbytes, n_entries, unit, blob_id)), "info" (None). A unit that the directory
-        does not know fails without being asked.
+        op and its args, and what a unit's result is: "resolve_keys" ([key]) as resolve_keys has
+        it, "release_rows" ([row]) None, "put" ((segments, nbytes, n_entries, unit, blob_id)) the
+        blob's id, "commit" (blob_id) whether it is published, "info" (None) what _unit returns.
+        A unit that the directory does not know fails without being asked.
         """
         if op not in ("resolve_keys", "release_rows", "commit", "put", "info"):
             raise ValueError(f"there is no op {op!r}")

@@ -12,7 +12,7 @@ BUSY_RETRY_MAX_S: float
 PENDING_POLL_S: float
 
 _Segments = Iterable[tuple[int, int, int]]
-_Blob = tuple[_Segments, int, int, int, str]
+_Blob = tuple[_Segments, int, int, int, str | None]
 
 def remaining(deadline: float | None, cap: float) -> float: ...
 def busy_wait(deadline: float | None, backoff: float) -> float: ...

@@ -111,6 +111,8 @@ static PyMethodDef functions[] = {
 	{"parse_keys", sypy_parse_keys, METH_O,
 	 "parse_keys(keys) -> [(row, field)]\n\nValueError says what is wrong with a key."},
 	{"new_blob_id", sypy_new_blob_id, METH_NOARGS, "32 random hex digits"},
+	{"blob_id_of", sypy_blob_id_of, METH_VARARGS,
+	 "blob_id_of(segments, nbytes) -> what the index in a blob's segments says, None: it is none"},
 	{"encode_index", sypy_encode_index, METH_VARARGS,
 	 "encode_index(blob_id, rows, columns) -> (index, nbytes, n_entries, bases)"},
 	{NULL, NULL, 0, NULL},

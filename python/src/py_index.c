@@ -3,20 +3,26 @@
 
 #include "py_store.h"
 
-PyObject *sypy_new_blob_id(PyObject *module, PyObject *unused)
+PyObject *sypy_blob_id_text(const sy_blob_id *id)
 {
 	static const char DIGITS[] = "0123456789abcdef";
+	char text[2 * sizeof id->bytes];
+
+	for (size_t i = 0; i < sizeof id->bytes; i++) {
+		text[2 * i] = DIGITS[id->bytes[i] >> 4];
+		text[2 * i + 1] = DIGITS[id->bytes[i] & 15];
+	}
+	return PyUnicode_FromStringAndSize(text, sizeof text);
+}
+
+PyObject *sypy_new_blob_id(PyObject *module, PyObject *unused)
+{
 	sy_blob_id id;
-	char text[2 * sizeof id.bytes];
 
 	(void)module;
 	(void)unused;
 	sy_blob_id_new(&id);
-	for (size_t i = 0; i < sizeof id.bytes; i++) {
-		text[2 * i] = DIGITS[id.bytes[i] >> 4];
-		text[2 * i + 1] = DIGITS[id.bytes[i] & 15];
-	}
-	return PyUnicode_FromStringAndSize(text, sizeof text);
+	return sypy_blob_id_text(&id);
 }
 
 static bool take_tail(PyObject *tail, sy_shape *shape)

@@ -143,6 +143,48 @@ static bool take_segments(PyObject *list, sy_segment *segments)
 	return true;
 }
 
+/* What lies in the first bytes of a blob, whose segments may be cut anywhere. */
+static PyObject *id_in_header(const sy_segment *segments, size_t count, uint64_t nbytes)
+{
+	uint8_t header[SY_INDEX_HEADER_BYTES];
+	uint64_t have = 0;
+	sy_blob_id id;
+
+	for (size_t i = 0; i < count; i++) {
+		const sy_segment *one = &segments[i];
+		uint64_t end = one->nbytes > sizeof header ? sizeof header : one->nbytes;
+
+		if (one->addr == NULL || one->blob_offset >= sizeof header)
+			continue;
+		if (end > sizeof header - one->blob_offset)
+			end = sizeof header - one->blob_offset;
+		memcpy(header + one->blob_offset, one->addr, end);
+		have += end;
+	}
+	if (have != sizeof header || sy_index_peek_id(header, nbytes, &id, NULL) != SY_OK)
+		return Py_NewRef(Py_None);
+	return sypy_blob_id_text(&id);
+}
+
+/* blob_id_of([(addr, offset, n)], nbytes) -> str or None */
+PyObject *sypy_blob_id_of(PyObject *module, PyObject *args)
+{
+	PyObject *list, *id = NULL;
+	uint64_t nbytes;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O!O&", &PyList_Type, &list, sypy_u64, &nbytes))
+		return NULL;
+	size_t count = (size_t)PyList_GET_SIZE(list);
+	sy_segment *segments = PyMem_Calloc(count + 1, sizeof *segments);
+	if (segments == NULL)
+		return PyErr_NoMemory();
+	if (take_segments(list, segments))
+		id = id_in_header(segments, count, nbytes);
+	PyMem_Free(segments);
+	return id;
+}
+
 /* list of (list of (addr, offset, n), nbytes, n_entries, unit_id, blob_id) */
 static bool blobs_from(PyObject *list, struct blobs *ret_blobs)
 {
@@ -192,43 +234,42 @@ static bool blobs_from(PyObject *list, struct blobs *ret_blobs)
 	return true;
 }
 
-/* The ids that the error names, or all. */
-static PyObject *failed_ids(const sy_error *err, PyObject *list)
+/* The positions that the error names, or all: two blobs of two units may have one id. */
+static PyObject *failed_positions(const sy_error *err, size_t all)
 {
 	size_t named = err->index_count < err->index_capacity ? err->index_count : err->index_capacity;
-	size_t all = (size_t)PyList_GET_SIZE(list);
-	PyObject *ids = PyList_New(0);
+	PyObject *positions = PyList_New(0);
 
-	for (size_t i = 0; ids != NULL && i < (named > 0 ? named : all); i++) {
-		size_t at = named > 0 ? err->indexes[i] : i;
+	for (size_t i = 0; positions != NULL && i < (named > 0 ? named : all); i++) {
+		PyObject *at = PyLong_FromSize_t(named > 0 ? err->indexes[i] : i);
 
-		if (at < all &&
-		    PyList_Append(ids, PyTuple_GET_ITEM(PyList_GET_ITEM(list, (Py_ssize_t)at), 4)) != 0)
-			Py_CLEAR(ids);
+		if (at == NULL || PyList_Append(positions, at) != 0)
+			Py_CLEAR(positions);
+		Py_XDECREF(at);
 	}
-	return ids;
+	return positions;
 }
 
-/* The exception of a failed put as an object, beside the ids that are not known published. */
-static PyObject *failed_put(const sy_error *err, PyObject *list)
+/* The exception of a failed put as an object, which names no blob yet, beside the positions of
+ * those not known published. */
+static PyObject *failed_put(const sy_error *err, size_t all)
 {
-	PyObject *ids = failed_ids(err, list), *type = NULL, *value = NULL, *traceback = NULL;
+	PyObject *type = NULL, *value = NULL, *traceback = NULL;
 
-	if (ids == NULL)
-		return NULL;
-	sypy_raise_blobs(err, ids);
+	sypy_raise_blobs(err, NULL);
 	PyErr_Fetch(&type, &value, &traceback);
 	PyErr_NormalizeException(&type, &value, &traceback);
-	PyObject *pair = value == NULL ? NULL : PyTuple_Pack(2, value, ids);
+	PyObject *positions = value == NULL ? NULL : failed_positions(err, all);
+	PyObject *pair = positions == NULL ? NULL : PyTuple_Pack(2, value, positions);
 	Py_XDECREF(type);
 	Py_XDECREF(value);
 	Py_XDECREF(traceback);
-	Py_DECREF(ids);
+	Py_XDECREF(positions);
 	return pair;
 }
 
-/* put(blobs, deadline) -> (None, []) or (exception, [blob ids not known published]). Raises for
- * what is wrong with the call, and what a signal handler raised. */
+/* put(blobs, deadline) -> (None, []) or (exception, [positions of blobs not known published]).
+ * Raises for what is wrong with the call, and what a signal handler raised. */
 static PyObject *store_put(PyObject *object, PyObject *args)
 {
 	struct sypy_store *self = (struct sypy_store *)object;
@@ -254,7 +295,8 @@ static PyObject *store_put(PyObject *object, PyObject *args)
 	}
 	PyObject *done = NULL;
 	if (!PyErr_Occurred())
-		done = status == SY_OK ? Py_BuildValue("(O[])", Py_None) : failed_put(&error.err, list);
+		done = status == SY_OK ? Py_BuildValue("(O[])", Py_None)
+		                       : failed_put(&error.err, blobs.count);
 	sypy_error_done(&error);
 	blobs_done(&blobs);
 	return done;

@@ -46,6 +46,7 @@ void sypy_store_leave(struct sypy_store *self);
 
 /* Of 32 hex digits. False: ValueError is set. */
 bool sypy_blob_id_from(PyObject *text, sy_blob_id *ret_id);
+PyObject *sypy_blob_id_text(const sy_blob_id *id);
 
 /* Methods of Store in py_store_read.c. */
 PyObject *sypy_store_resolve(PyObject *self, PyObject *args);
@@ -54,5 +55,6 @@ PyObject *sypy_store_release(PyObject *self, PyObject *args);
 
 PyObject *sypy_encode_index(PyObject *module, PyObject *args);
 PyObject *sypy_new_blob_id(PyObject *module, PyObject *unused);
+PyObject *sypy_blob_id_of(PyObject *module, PyObject *args);
 
 #endif

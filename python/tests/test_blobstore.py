@@ -155,13 +155,6 @@ class Puts(StoreCase):
         # The client finds what a store put.
         self.assertEqual(self.client.get(["3@x"])[0].tolist(), [3] * 100)
 
-    def test_put_segments_names_the_blob(self):
-        made = encode_index([0], {"x": [b"abc"]})
-        with self.assertRaises(errors.TransferFailed) as caught:  # the index says another id
-            self.store.put_segments(made.segments, made.nbytes, made.n_entries, 0)
-        self.assertRegex(caught.exception.blob_ids[0], "^[0-9a-f]{32}$")
-        self.assertEqual(self.read(0, ["0@x"]), {})
-
     def test_offsets_that_are_none(self):
         for offsets in ([0, 5, 9], [3, 1, 0], [-2, -1, 3], [0, 1], [0, 1, 2, 3]):
             with self.assertRaisesRegex(ValueError, "offsets"):
@@ -450,6 +443,14 @@ class Gets(StoreCase):
         made, blob = self.blob(1, [3])
         results, failed = self.store._call_units("put", {1: blob}, None)
         self.assertEqual((results, failed), ({1: made.blob_id}, []))
+        results, failed = self.store._call_units("commit", {1: made.blob_id}, None)
+        self.assertEqual((results, failed), ({1: True}, []))
+        results, failed = self.store._call_units("commit", {0: made.blob_id}, None)
+        self.assertEqual(results, {})
+        self.assertEqual(failed[0][1].blob_ids, [made.blob_id])
+        results, failed = self.store._call_units("put", {0: self.blob(1, [5])[1]}, None)
+        self.assertEqual((results, failed[0][0]), ({}, 0))
+        self.assertIsInstance(failed[0][1], ValueError)
         results, failed = self.store._call_units("release_rows", {0: [0], 1: [3]}, None)
         self.assertEqual((results, failed), ({0: None, 1: None}, []))
         with self.stopped(1):

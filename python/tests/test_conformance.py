@@ -43,7 +43,9 @@ LINES = {
     },
     "put_segments": {
         "alloc, WRITE, commit; the blob's id": "test_blobstore.Puts.test_put_segments",
-        "an id of its own": "test_blobstore.Puts.test_put_segments_names_the_blob",
+        "no id: the one in the index": "test_blob_ids.Ids.test_none_is_the_one_in_the_index",
+        "an id is one blob of a unit": "test_blob_ids.Ids.test_two_that_are_the_same",
+        "a wrong id: TransferFailed": "test_blob_ids.Ids.test_a_wrong_one",
         "UnitFull, TransferFailed, DataPlaneTimeout": "test_blobstore.Puts"
         ".test_put_segments_raises",
         "DataPlaneTimeout while Busy": "test_store_faults.Busy.test_a_unit_that_stays_busy",

@@ -52,6 +52,8 @@ class Commits(StoreCase):
         errs = []
         self.assertIs(self.store._commit(0, made.blob_id, None, errs), False)
         self.assertEqual(len(errs), 1)
+        results, failed = self.store._call_units("commit", {0: made.blob_id}, None)
+        self.assertEqual((results, failed), ({0: False}, []))
         self.assertEqual(self.read(0, ["0@x"]), {})
 
     def test_the_call_was_interrupted(self):

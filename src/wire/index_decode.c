@@ -51,6 +51,18 @@ sy_status sy_index_peek(const void *header, uint64_t blob_bytes, uint64_t *ret_i
 	return SY_OK;
 }
 
+sy_status sy_index_peek_id(const void *header, uint64_t blob_bytes, sy_blob_id *ret_id,
+                           sy_error *err)
+{
+	uint64_t index_bytes;
+	sy_status status = sy_index_peek(header, blob_bytes, &index_bytes, err);
+
+	if (status == SY_OK)
+		memcpy(ret_id->bytes, (const uint8_t *)header + SY_INDEX_AT_BLOB_ID,
+		       sizeof ret_id->bytes);
+	return status;
+}
+
 /* One column's record. NULL, or what is wrong with it; values are checked later. */
 static const char *load_column(struct cursor *cursor, sy_column *ret_column)
 {

@@ -115,6 +115,11 @@ static void test_what_layout_makes_decodes_to_the_same(void **state)
 		uint64_t peeked = 0;
 		assert_int_equal(sy_index_peek(bytes, f->index.blob_bytes, &peeked, &err), SY_OK);
 		assert_int_equal(peeked, f->index.index_bytes);
+		sy_blob_id id;
+		assert_int_equal(sy_index_peek_id(bytes, f->index.blob_bytes, &id, &err), SY_OK);
+		assert_memory_equal(&id, &f->index.blob_id, sizeof id);
+		assert_int_equal(sy_index_peek_id(bytes, f->index.blob_bytes + 1, &id, &err),
+		                 SY_E_PROTOCOL);
 		sy_index got;
 		if (decode(bytes, f->index.index_bytes, f->index.blob_bytes, &got, &err) != SY_OK)
 			fail_msg("%s", err.message);
