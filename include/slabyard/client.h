@@ -4,7 +4,8 @@
  * clients of one cluster. Deadlines are CLOCK_MONOTONIC nanoseconds (sy_deadline_after makes
  * one); 0 means now plus the client's timeout, which caps each. Calls return by their deadline
  * plus 100 ms. On failure outputs are untouched unless said otherwise. After fork the child's
- * calls fail with SY_E_FATAL; the parent goes on. */
+ * calls fail with SY_E_FATAL; the parent goes on. A child reads the views that its parent has, and
+ * what it reads is right for as long as the parent keeps them. */
 #ifndef SLABYARD_CLIENT_H
 #define SLABYARD_CLIENT_H
 
@@ -110,8 +111,9 @@ typedef struct sy_result sy_result;
 
 enum {
 	SY_GET_COPY = 0,
-	SY_GET_VIEW = 1, /* values point into the slab, pinned until sy_result_free; where one is on
-	                  * another host, which cannot be looked into, all are copied */
+	SY_GET_VIEW = 1, /* values point into the slab, mapped read-only and pinned until
+	                  * sy_result_free; where one is on another host, which cannot be looked into,
+	                  * all are copied */
 };
 
 /* Gets count keys; keys that the unit does not have are not an error: sy_result_value says so.

@@ -106,7 +106,7 @@ static sy_status view_all(struct sy_hub *hub, const struct sy_items *items,
 			struct sy_result_item *item = &result->items[items->items[i].source];
 
 			if (item->found == SY_FOUND_PINNED)
-				item->data = remote->base + in->offset[k];
+				item->data = remote->view_base + in->offset[k];
 		}
 	}
 	/* Nothing fails from here on: the pins change hands. */
@@ -115,6 +115,7 @@ static sy_status view_all(struct sy_hub *hub, const struct sy_items *items,
 
 		if (!sy_lookup_part_pinned(&lookup->parts[p]))
 			continue;
+		sy_remote_view(call->remote);
 		result->holds[result->hold_count++] = (struct sy_result_hold){
 			.unit_id = call->unit_id, .name = call->op.name, .remote = call->remote,
 		};
@@ -130,7 +131,7 @@ static bool can_view(const struct sy_lookup *lookup)
 {
 	for (size_t p = 0; p < lookup->part_count; p++) {
 		if (sy_lookup_part_pinned(&lookup->parts[p]) &&
-		    lookup->parts[p].call.remote->base == NULL)
+		    lookup->parts[p].call.remote->view_base == NULL)
 			return false;
 	}
 	return true;

@@ -134,14 +134,45 @@ static sy_status shm_read(struct sy_remote *remote, const struct sy_transfer *tr
 	return move(remote, transfer, false, ret_in_flight, err);
 }
 
-/* In a fork child the mapping is not there; something of the child's own may be in its place. */
+/* In a fork child the mapping is not there; something of the child's own may be in its place. That
+ * of views goes with the child. */
 static void shm_detach(struct sy_remote *remote)
 {
 	if (remote->fork_count == sy_local_fork_count()) {
 		munmap((void *)(uintptr_t)remote->base, remote->slab_bytes);
+		if (remote->view_base != NULL)
+			munmap((void *)(uintptr_t)remote->view_base, remote->slab_bytes);
+		pthread_mutex_destroy(&remote->view_lock);
 		sy_copy_pool_put(remote->pool);
 	}
 	free(remote);
+}
+
+/* A child that inherits the mapping keeps the slab's memory for as long as it lives, also when
+ * the unit is gone; so only those have it that were forked while there were views. */
+static void inherit_views(struct sy_remote *remote, bool inherit)
+{
+	(void)madvise((void *)(uintptr_t)remote->view_base, remote->slab_bytes,
+	              inherit ? MADV_DOFORK : MADV_DONTFORK);
+}
+
+void sy_remote_view(struct sy_remote *remote)
+{
+	pthread_mutex_lock(&remote->view_lock);
+	if (remote->view_count++ == 0)
+		inherit_views(remote, true);
+	pthread_mutex_unlock(&remote->view_lock);
+}
+
+void sy_remote_unview(struct sy_remote *remote)
+{
+	/* In a fork child nobody may be left to give the lock up. */
+	if (remote->fork_count != sy_local_fork_count())
+		return;
+	pthread_mutex_lock(&remote->view_lock);
+	if (--remote->view_count == 0)
+		inherit_views(remote, false);
+	pthread_mutex_unlock(&remote->view_lock);
 }
 
 static const struct sy_transport SHM = {
@@ -167,7 +198,7 @@ sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnatio
                         uint64_t deadline_ns, struct sy_remote **ret_remote, sy_error *err)
 {
 	struct sy_remote *remote = calloc(1, sizeof *remote);
-	void *base = MAP_FAILED;
+	void *base = MAP_FAILED, *views = MAP_FAILED;
 	struct stat stat;
 
 	if (fstat(descriptor, &stat) != 0 || (uint64_t)stat.st_size < slab_bytes) {
@@ -178,24 +209,36 @@ sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnatio
 	if (remote != NULL)
 		base = mmap(NULL, slab_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
 	int saved = errno;
+	/* Views point where nobody can write: their user may hand the memory on to one who does not
+	 * know that it is read-only. Where there is no room for it, views are copies. */
+	if (base != MAP_FAILED)
+		views = mmap(NULL, slab_bytes, PROT_READ, MAP_SHARED, descriptor, 0);
 	close(descriptor);
 	if (base == MAP_FAILED) {
 		free(remote);
 		return sy_fail(err, SY_E_SYS, __func__, "cannot map a slab of %llu bytes (errno %d)",
 		               (unsigned long long)slab_bytes, saved);
 	}
-	/* A fork child that touches a view must fault, never see memory given out again. */
+	/* A fork child must not write to what its parent was granted. */
 	if (madvise(base, slab_bytes, MADV_DONTFORK) != 0) {
 		munmap(base, slab_bytes);
+		if (views != MAP_FAILED)
+			munmap(views, slab_bytes);
 		free(remote);
 		return sy_fail(err, SY_E_SYS, __func__, "cannot keep the slab out of fork children");
 	}
 	madvise(base, slab_bytes, MADV_HUGEPAGE);
 	populate(base, slab_bytes, deadline_ns);
+	if (views != MAP_FAILED) {
+		(void)madvise(views, slab_bytes, MADV_DONTFORK);
+		(void)madvise(views, slab_bytes, MADV_HUGEPAGE);
+	}
 	*remote = (struct sy_remote){.transport = &SHM, .incarnation = incarnation,
-	                             .slab_bytes = slab_bytes, .base = base, .refs = 1,
+	                             .slab_bytes = slab_bytes, .base = base,
+	                             .view_base = views == MAP_FAILED ? NULL : views, .refs = 1,
 	                             .fork_count = sy_local_fork_count(),
-	                             .pool = sy_copy_pool_get()};
+	                             .pool = sy_copy_pool_get(),
+	                             .view_lock = PTHREAD_MUTEX_INITIALIZER};
 	*ret_remote = remote;
 	return SY_OK;
 }

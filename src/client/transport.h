@@ -6,6 +6,7 @@
 #ifndef SY_TRANSPORT_H
 #define SY_TRANSPORT_H
 
+#include <pthread.h>
 #include <slabyard/status.h>
 
 #include "bytes.h"
@@ -43,10 +44,14 @@ struct sy_remote {
 	const struct sy_transport *transport;
 	uint64_t incarnation;
 	uint64_t slab_bytes;
-	const uint8_t *base;  /* the mapping, if this process can read the slab directly; else NULL */
+	const uint8_t *base;  /* the mapping, if this process can write the slab directly; else NULL */
+	const uint8_t *view_base; /* the slab mapped once more, where views point: nobody can write
+	                           * there. NULL: it gives no views */
 	uint32_t refs;        /* atomic */
 	uint32_t fork_count;  /* of the process that attached it */
 	struct sy_copy_pool *pool; /* threads that help its copies; NULL: none */
+	pthread_mutex_t view_lock; /* of what follows */
+	uint32_t view_count;
 };
 
 struct sy_remote *sy_remote_ref(struct sy_remote *remote);
@@ -58,9 +63,14 @@ bool sy_transfer_lies_in(const struct sy_remote *remote, const struct sy_transfe
 
 /* Takes over the descriptor of a slab (closed in any case), maps and populates it up to
  * the deadline; pages not populated by then are faulted in by their first use.
- * The mapping is not inherited over fork. SY_E_SYS. */
+ * The mapping is not inherited over fork; that of views is while there are any. SY_E_SYS. */
 sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnation,
                         uint64_t deadline_ns, struct sy_remote **ret_remote, sy_error *err);
+
+/* Between these two somebody has views of it, and a fork child reads them, too. The process that
+ * attached it may unview; in its fork children that is a no-op. */
+void sy_remote_view(struct sy_remote *remote);
+void sy_remote_unview(struct sy_remote *remote);
 
 struct sy_ucx_mover;
 struct sy_hello_result;

@@ -1,11 +1,12 @@
-/* Fork children: their calls fail typed, their touch of a view is a fault, nothing hangs, nothing
- * of theirs is lost, and a client of their own works. */
+/* Fork children: their calls fail typed, they read what their parent has views of and nothing else
+ * of a slab, nothing hangs, nothing of theirs is lost, and a client of their own works. */
 #include "harness.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <slabyard/slabyard.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -185,41 +186,123 @@ static void test_children_of_threads(void **state)
 	sy_result_free(result);
 }
 
-static int touch(void *argument)
+static const uint8_t *bytes_of(const sy_result *view)
 {
 	sy_value value;
 
-	if (!sy_result_value(argument, 0, &value))
-		return 1;
-	return ((const volatile uint8_t *)value.data)[100] == data[100] ? 2 : 3;
+	assert_true(sy_result_value(view, 0, &value));
+	return value.data;
 }
 
-static void test_touch_of_a_view_is_a_fault(void **state)
+struct mapping {
+	unsigned long start, end;
+	char perms[5], path[200];
+};
+
+/* The mapping that at lies in; or, if like is given, the writable one of the same file. */
+static struct mapping find_mapping(const uint8_t *at, const struct mapping *like)
+{
+	struct mapping found = {0};
+	char line[512];
+	FILE *file = fopen("/proc/self/maps", "r");
+
+	assert_non_null(file);
+	while (fgets(line, sizeof line, file) != NULL) {
+		struct mapping one = {0};
+		int got = sscanf(line, "%lx-%lx %4s %*s %*s %*s %199s", &one.start, &one.end, one.perms,
+		                 one.path);
+		bool same = like != NULL ? got == 4 && strcmp(one.path, like->path) == 0 &&
+		                                   one.perms[1] == 'w'
+		                         : got >= 3 && one.start <= (uintptr_t)at &&
+		                                   (uintptr_t)at < one.end;
+
+		if (same)
+			found = one;
+	}
+	fclose(file);
+	assert_int_not_equal(found.end, 0);
+	return found;
+}
+
+/* Where this process writes the byte that a view shows it at. */
+static const uint8_t *writable_twin(const uint8_t *at)
+{
+	struct mapping view = find_mapping(at, NULL), slab = find_mapping(at, &view);
+
+	assert_int_not_equal(slab.start, view.start);
+	return (const uint8_t *)(uintptr_t)(slab.start + ((uintptr_t)at - view.start));
+}
+
+static int touch(void *argument)
+{
+	return ((const volatile uint8_t *)argument)[100] == data[100] ? 2 : 3;
+}
+
+static int write_to(void *argument)
+{
+	((volatile uint8_t *)argument)[100] = 1;
+	return 1;
+}
+
+static int compare(void *argument)
+{
+	return memcmp(argument, data, BIG) == 0 ? 0 : 1;
+}
+
+/* The address sanitizer turns the fault into an exit of its own. */
+static bool is_fault(int status)
+{
+	return status == 128 + SIGSEGV || status > 3;
+}
+
+static void test_a_view_is_read_only(void **state)
 {
 	sy_result *view = must_get(client, SY_GET_VIEW);
-	int status = in_child(touch, view);
+	uint8_t *at = (uint8_t *)(uintptr_t)bytes_of(view);
 
 	(void)state;
-	/* The address sanitizer turns the fault into an exit of its own. */
-	assert_true(status == 128 + SIGSEGV || (status != 0 && status > 3));
+	/* A child tries, for it ends by it; the parent's mapping is the same. */
+	assert_string_equal(find_mapping(at, NULL).perms, "r--s");
+	assert_true(is_fault(in_child(write_to, at)));
+	assert_memory_equal(at, data, BIG);
 	sy_result_free(view);
 }
+
+static void test_a_child_reads_what_its_parent_views(void **state)
+{
+	sy_result *view = must_get(client, SY_GET_VIEW), *other = must_get(client, SY_GET_VIEW);
+	uint8_t *at = (uint8_t *)(uintptr_t)bytes_of(view);
+
+	(void)state;
+	assert_int_equal(in_child(compare, at), 0);
+	assert_true(is_fault(in_child(touch, (void *)(uintptr_t)writable_twin(at))));
+	sy_result_free(other);
+	assert_int_equal(in_child(compare, at), 0);
+	/* The last one is gone: no child keeps the slab. */
+	sy_result_free(view);
+	assert_true(is_fault(in_child(touch, at)));
+	view = must_get(client, SY_GET_VIEW);
+	assert_int_equal(in_child(compare, (void *)(uintptr_t)bytes_of(view)), 0);
+	sy_result_free(view);
+}
+
+struct letting_go {
+	sy_result *view;
+	uint8_t *page; /* of the slab as the parent writes it */
+};
 
 /* The child has memory of its own where the parent has the slab: letting go of the view must
  * leave it alone. */
 static int let_go_above_own_memory(void *argument)
 {
-	sy_value value;
-
-	if (!sy_result_value(argument, 0, &value))
-		return 1;
-	uint8_t *page = (uint8_t *)((uintptr_t)value.data & ~(uintptr_t)4095) + 4096;
+	const struct letting_go *going = argument;
+	uint8_t *page = going->page;
 	uint8_t *mine = mmap(page, 65536, PROT_READ | PROT_WRITE,
 	                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (mine != page)
 		return 2; /* the mapping was inherited */
 	memset(mine, 7, 65536);
-	sy_result_free(argument);
+	sy_result_free(going->view);
 	for (size_t i = 0; i < 65536; i++) {
 		if (mine[i] != 7)
 			return 3;
@@ -232,10 +315,12 @@ static void test_letting_go_leaves_the_childs_memory(void **state)
 	sy_result *view = must_get(client, SY_GET_VIEW), *none;
 
 	(void)state;
+	const uint8_t *at = writable_twin(bytes_of(view));
+	struct letting_go going = {view, (uint8_t *)((uintptr_t)at & ~(uintptr_t)4095) + 4096};
 	/* Once the client knows that the unit is dead, the view is the mapping's last user. */
 	cluster_kill(&cluster, 0, SIGKILL);
 	assert_int_equal(get(client, SY_GET_VIEW, &none), SY_E_LOST);
-	assert_int_equal(in_child(let_go_above_own_memory, view), 0);
+	assert_int_equal(in_child(let_go_above_own_memory, &going), 0);
 	sy_result_free(view);
 }
 
@@ -270,7 +355,8 @@ int main(int argc, char **argv)
 	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_children_of_threads),
-		cmocka_unit_test(test_touch_of_a_view_is_a_fault),
+		cmocka_unit_test(test_a_view_is_read_only),
+		cmocka_unit_test(test_a_child_reads_what_its_parent_views),
 		cmocka_unit_test(test_a_child_opens_its_own),
 		cmocka_unit_test(test_letting_go_leaves_the_childs_memory), /* the unit is dead then */
 	};
