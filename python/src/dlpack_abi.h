@@ -4,7 +4,13 @@
 
 #include <stdint.h>
 
-enum { DLPACK_CPU = 1, DLPACK_MAJOR = 1, DLPACK_MINOR = 0, DLPACK_READ_ONLY = 1 };
+enum {
+	DLPACK_CPU = 1,
+	DLPACK_MAJOR = 1,
+	DLPACK_MINOR = 0,
+	DLPACK_READ_ONLY = 1, /* flags */
+	DLPACK_IS_COPIED = 2,
+};
 
 enum dlpack_code {
 	DLPACK_INT = 0,

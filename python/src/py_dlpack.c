@@ -74,7 +74,7 @@ static void capsule_end(PyObject *capsule)
 	}
 }
 
-static bool fill(struct exported *exported, struct sypy_tensor *self)
+static bool fill(struct exported *exported, struct sypy_tensor *self, bool copied)
 {
 	struct dlpack_tensor tensor = {.data = self->data, .device_type = DLPACK_CPU,
 	                               .ndim = (int32_t)self->ndim, .lanes = 1,
@@ -98,19 +98,19 @@ static bool fill(struct exported *exported, struct sypy_tensor *self)
 	exported->managed = (struct dlpack_managed){tensor, exported, delete_managed};
 	exported->versioned = (struct dlpack_versioned){
 		DLPACK_MAJOR, DLPACK_MINOR, exported, delete_versioned,
-		self->readonly ? DLPACK_READ_ONLY : 0, tensor,
+		(self->readonly ? DLPACK_READ_ONLY : 0u) | (copied ? DLPACK_IS_COPIED : 0u), tensor,
 	};
 	exported->tensor = Py_NewRef((PyObject *)self);
 	return true;
 }
 
-static PyObject *make_capsule(struct sypy_tensor *self, bool versioned)
+static PyObject *make_capsule(struct sypy_tensor *self, bool versioned, bool copied)
 {
 	struct exported *exported = PyMem_RawCalloc(1, sizeof *exported);
 
 	if (exported == NULL)
 		return PyErr_NoMemory();
-	if (!fill(exported, self)) {
+	if (!fill(exported, self, copied)) {
 		PyMem_RawFree(exported);
 		return NULL;
 	}
@@ -122,6 +122,9 @@ static PyObject *make_capsule(struct sypy_tensor *self, bool versioned)
 	return capsule;
 }
 
+/* Not every consumer minds the flag that says read-only, and many do not know it: torch would
+ * write, and the process end by it. So a view goes out as a copy, as the protocol has it for what
+ * cannot be shared, unless copy=False says that the consumer only reads. */
 PyObject *sypy_dlpack_out(PyObject *object, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
@@ -143,20 +146,23 @@ PyObject *sypy_dlpack_out(PyObject *object, PyObject *args, PyObject *kwargs)
 		PyErr_SetString(PyExc_BufferError, "the tensor lies in main memory");
 	if (PyErr_Occurred())
 		return NULL;
-	if (copy == Py_True) {
+	int copies = copy == Py_None ? self->readonly : PyObject_IsTrue(copy);
+	if (copies < 0)
+		return NULL;
+	if (copies) {
 		PyObject *made = sypy_tensor_copy(object);
 		PyObject *capsule =
-			made == NULL ? NULL : make_capsule((struct sypy_tensor *)made, major >= 1);
+			made == NULL ? NULL : make_capsule((struct sypy_tensor *)made, major >= 1, true);
 
 		Py_XDECREF(made);
 		return capsule;
 	}
 	if (self->readonly && major < 1) {
-		PyErr_SetString(PyExc_BufferError,
-		                "a read-only tensor needs a consumer that knows DLPack 1.0; copy it");
+		PyErr_SetString(PyExc_BufferError, "this consumer would write to a read-only tensor, for "
+		                "it does not know DLPack 1.0: leave copy=False away, and it gets a copy");
 		return NULL;
 	}
-	return make_capsule(self, major >= 1);
+	return make_capsule(self, major >= 1, false);
 }
 
 static int dtype_of(const struct dlpack_tensor *tensor)

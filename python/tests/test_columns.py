@@ -31,6 +31,17 @@ def batch(rng, n):
     }
 
 
+def permissions_at(address):
+    """Of the mapping that the byte lies in."""
+    with open("/proc/self/maps") as file:
+        for line in file:
+            where, permissions = line.split()[:2]
+            first, end = (int(number, 16) for number in where.split("-"))
+            if first <= address < end:
+                return permissions
+    return None
+
+
 class Columns(ClusterCase):
     def check(self, put, got):
         if isinstance(put, tuple):
@@ -374,11 +385,75 @@ class Columns(ClusterCase):
         self.client.put_columns([1], {"x": np.arange(3.0)[None]})
         view = self.client.get_columns([1], ["x"], copy=False, arrays="dlpack")["x"][0]
         self.assertTrue(view.readonly)
-        with self.assertRaises(BufferError):
-            view.__dlpack__()
-        copied = np.from_dlpack(slabyard._core.from_dlpack(view.__dlpack__(copy=True)))
-        self.assertEqual(copied.tolist(), [0.0, 1.0, 2.0])
         self.assertTrue(memoryview(view).readonly)
+        # Whoever may write gets a copy.
+        for options in ({}, {"copy": True}, {"max_version": (1, 0)}, {"copy": None}):
+            taken = slabyard._core.from_dlpack(view.__dlpack__(**options))
+            copied = np.frombuffer(taken, np.float64)
+            self.assertEqual(copied.tolist(), [0.0, 1.0, 2.0])
+            self.assertNotEqual(copied.ctypes.data, np.frombuffer(view, np.uint8).ctypes.data)
+        copied = np.from_dlpack(view)
+        copied[:] = 9
+        # Whoever says that he only reads gets the memory, if he can be told that it is so.
+        shared = np.from_dlpack(view, copy=False)
+        self.assertEqual(shared.ctypes.data, np.frombuffer(view, np.uint8).ctypes.data)
+        self.assertFalse(shared.flags.writeable)
+        with self.assertRaisesRegex(BufferError, "copy=False"):
+            view.__dlpack__(copy=False)
+        self.assertEqual(self.client.get(["1@x"])[0].tolist(), [0.0, 1.0, 2.0])
+
+    def test_views_lie_where_nobody_can_write(self):
+        """Whatever library they are handed on to, and whatever that thinks of flags."""
+        self.client.put_columns([1, 2], {"x": np.ones((2, 100))})
+        for arrays in ("numpy", "dlpack"):
+            views = self.client.get_columns([1, 2], ["x"], copy=False, arrays=arrays)["x"]
+            for view in views:
+                at = np.frombuffer(view, np.uint8).ctypes.data
+                self.assertEqual(permissions_at(at), "r--s")
+
+    def test_items_of_tensors(self):
+        rows = [1, 2, 3]
+        values = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
+        self.client.put_columns(
+            rows, {"x": values, "j": [values[0], values[0, :1], values[0, :0]]}
+        )
+        got = self.client.get_columns(rows, ["x", "j"], arrays="dlpack")
+        tensor, jagged = got["x"], got["j"]
+        self.assertEqual((len(tensor), len(tensor[0]), len(jagged)), (3, 2, 3))
+        for k in (0, 2, -1, np.int64(1)):
+            self.assertEqual((tensor[k].dtype, tensor[k].shape), ("f32", (2, 4)))
+            self.check(values[k], np.from_dlpack(tensor[k]))
+        self.check(values[1, 1, 3], np.from_dlpack(tensor[1][1][3]))
+        for part in (slice(None), slice(1, 2), slice(-2, None), slice(2, 1), slice(9)):
+            self.check(values[part], np.from_dlpack(tensor[part]))
+        self.check(values, np.stack([np.from_dlpack(item) for item in tensor]))
+        tensor[1][0][2:3].__dlpack__()
+        np.from_dlpack(tensor[1])[:] = 7  # of the same memory
+        self.assertEqual(np.from_dlpack(tensor)[1].max(), 7)
+        for k, lead in enumerate((2, 1, 0)):
+            self.check(values[0, :lead], np.from_dlpack(jagged[k]))
+        self.assertEqual([row.shape for row in jagged[1:]], [(1, 4), (0, 4)])
+        back = self.client.get_columns(rows, ["j"])["j"]
+        self.client.put_columns(rows, {"again": jagged, "list": list(jagged)})
+        for field in ("again", "list"):
+            again = self.client.get_columns(rows, [field])[field]
+            self.check(back.values, again.values)
+        view = self.client.get_columns(rows, ["x"], copy=False, arrays="dlpack")["x"][0][1]
+        self.assertTrue(view.readonly)
+        scalar = tensor[0][0][0]
+        for call, error in (
+            (lambda: tensor[3], IndexError),
+            (lambda: tensor[-4], IndexError),
+            (lambda: tensor[2**70], IndexError),
+            (lambda: tensor[::2], ValueError),
+            (lambda: tensor[::-1], ValueError),
+            (lambda: tensor["a"], TypeError),
+            (lambda: tensor[0, 1], TypeError),
+            (lambda: scalar[0], TypeError),
+            (lambda: len(scalar), TypeError),
+        ):
+            with self.assertRaises(error):
+                call()
 
     def test_dtypes_that_numpy_lacks(self):
         bits = np.array([0x3F80, 0xC000], np.uint16)

@@ -198,6 +198,18 @@ class Torch(ClusterCase):
         with self.assertRaisesRegex(TypeError, "lies on meta"):
             self.client.clear(torch.zeros(2, dtype=torch.int64, device="meta"))
 
+    def test_a_view_is_taken_as_a_copy(self):
+        """torch minds no read-only flag of DLPack: it would write, and the process end."""
+        torch = self.torch
+        values = torch.arange(4000.0).reshape(1, 4000)
+        self.client.put_columns([1], {"x": values})
+        view = self.client.get_columns([1], ["x"], copy=False, arrays="dlpack")["x"][0]
+        for take in (torch.from_dlpack, torch.utils.dlpack.from_dlpack):
+            taken = take(view)
+            self.check(values[0], taken)
+            taken.zero_()
+        self.check(values, self.client.get_columns([1], ["x"], arrays="torch")["x"])
+
     def test_views_are_refused(self):
         with self.assertRaisesRegex(ValueError, "read-only"):
             self.client.get_columns([1], ["x"], copy=False, arrays="torch")
