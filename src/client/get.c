@@ -184,7 +184,8 @@ static sy_status get_at_once(struct sy_hub *hub, const struct sy_items *items,
 }
 
 /* All of them as copies. What a unit cannot hold at once, for it lies on its disk and is more than
- * its slab, is got one half after the other: a row has one state all the same. */
+ * its slab, or may have no room for beside what is pinned for us, is got one half after the other:
+ * a row has one state all the same. */
 static sy_status get_copies(struct sy_hub *hub, const struct sy_items *items, size_t column_count,
                             uint64_t deadline_ns, sy_result **ret_result, sy_error *err)
 {
@@ -194,7 +195,8 @@ static sy_status get_copies(struct sy_hub *hub, const struct sy_items *items, si
 	sy_status status =
 		get_at_once(hub, items, column_count, false, deadline_ns, ret_result, &first);
 
-	if (status != SY_E_UNIT_FULL || !sy_items_halve(items, halves)) {
+	bool in_parts = status == SY_E_UNIT_FULL || status == SY_E_BUSY;
+	if (!in_parts || !sy_items_halve(items, halves)) {
 		if (status != SY_OK && err != NULL)
 			*err = first;
 		return status;

@@ -430,6 +430,8 @@ static void fill_error(struct sy_call *call, sy_status status)
 		call->error.status = status; /* the words are the transport's own */
 		return;
 	}
+	if (op->end == SY_OP_END_BUSY)
+		why = "it reads its disk";
 	if (op->end == SY_OP_END_LATE)
 		why = "its answer came too late to be believed unless the directory says that it lives";
 	if (op->end == SY_OP_END_SESSION)

@@ -260,6 +260,20 @@ static sy_status report(struct sy_hub *hub, struct sy_lookup *lookup, sy_error *
 	return worst->call.status;
 }
 
+/* For its first request, or once more. */
+static void prepare(struct sy_lookup_part *part, uint32_t inline_max_bytes, uint64_t deadline_ns)
+{
+	struct sy_resolve_args args = part->call.op.resolve;
+
+	sy_call_done(&part->call);
+	part->some_lost = false;
+	part->call = (struct sy_call){.unit_id = sy_items_unit(part->items, part->first)};
+	part->call.op.kind = SY_OP_KIND_RESOLVE;
+	part->call.op.deadline_ns = deadline_ns;
+	part->call.op.resolve = args;
+	part->call.op.resolve.inline_max_bytes = inline_max_bytes;
+}
+
 static sy_status run(struct sy_hub *hub, struct sy_lookup *lookup, uint32_t inline_max_bytes,
                      uint64_t deadline_ns, sy_error *err)
 {
@@ -270,10 +284,8 @@ static sy_status run(struct sy_hub *hub, struct sy_lookup *lookup, uint32_t inli
 	for (size_t i = 0; i < lookup->part_count; i++) {
 		struct sy_lookup_part *part = &lookup->parts[i];
 
-		part->call.op.kind = SY_OP_KIND_RESOLVE;
-		part->call.op.deadline_ns = deadline_ns;
-		part->call.op.resolve.inline_max_bytes = inline_max_bytes;
-		part->call.unit_id = sy_items_unit(part->items, part->first);
+		prepare(part, inline_max_bytes, deadline_ns);
+		part->call.op.gives_way = lookup->part_count > 1;
 		calls[i] = &part->call;
 	}
 	sy_hub_run(hub, calls, lookup->part_count);
@@ -287,21 +299,44 @@ static sy_status run(struct sy_hub *hub, struct sy_lookup *lookup, uint32_t inli
 	return report(hub, lookup, err);
 }
 
+/* Waits for the unit to load what the first part that gave way is about, with nothing pinned. */
+static sy_status wait_alone(struct sy_hub *hub, const struct sy_lookup *lookup,
+                            uint64_t deadline_ns, sy_error *err)
+{
+	struct sy_lookup alone = {lookup->parts, 1};
+
+	while (alone.parts->call.status != SY_E_BUSY)
+		alone.parts++;
+	sy_status status = run(hub, &alone, 0, deadline_ns, err);
+	if (status == SY_OK)
+		sy_lookup_unpin(hub, &alone);
+	return status;
+}
+
 sy_status sy_lookup_run(struct sy_hub *hub, const struct sy_items *sets, size_t set_count,
                         uint32_t inline_max_bytes, uint64_t deadline_ns,
                         struct sy_lookup *ret_lookup, sy_error *err)
 {
 	struct sy_lookup lookup = {0};
+	sy_error last = err != NULL ? *err : (sy_error){0}; /* with the array it was lent */
 	size_t capacity = 0;
 	sy_status status = SY_OK;
 
 	for (size_t i = 0; status == SY_OK && i < set_count; i++)
-		status = split(&lookup, &capacity, &sets[i], err);
+		status = split(&lookup, &capacity, &sets[i], &last);
 	if (status == SY_OK)
-		status = run(hub, &lookup, inline_max_bytes, deadline_ns, err);
+		status = run(hub, &lookup, inline_max_bytes, deadline_ns, &last);
+	/* Each turn has the unit load something, and ends by the deadline. */
+	while (status == SY_E_BUSY && inline_max_bytes == 0) {
+		status = wait_alone(hub, &lookup, deadline_ns, &last);
+		if (status == SY_OK)
+			status = run(hub, &lookup, 0, deadline_ns, &last);
+	}
 	if (status != SY_OK)
 		sy_lookup_done(&lookup);
 	else
 		*ret_lookup = lookup;
+	if (status != SY_OK && err != NULL)
+		*err = last;
 	return status;
 }

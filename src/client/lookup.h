@@ -29,7 +29,9 @@ struct sy_lookup {
  * (call.remote), in which all that is pinned lies. On failure everything is unpinned and freed,
  * and err->indexes name the keys of the parts that failed, of values that a unit's disk lost those
  * alone: SY_E_LOST before SY_E_TIMEOUT before SY_E_TRANSFER_FAILED.
- * inline_max_bytes 0: every value is pinned. */
+ * inline_max_bytes 0: every value is pinned. Else a unit that must load what one of several
+ * requests is about makes it SY_E_BUSY: the caller asks for fewer rows at once, since it must not
+ * wait with pins in its hands for room that they take. */
 sy_status sy_lookup_run(struct sy_hub *hub, const struct sy_items *sets, size_t set_count,
                         uint32_t inline_max_bytes, uint64_t deadline_ns,
                         struct sy_lookup *ret_lookup, sy_error *err);

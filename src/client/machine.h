@@ -50,6 +50,7 @@ enum sy_op_end {
 	SY_OP_END_NO_PATH,  /* no transport reaches the slab */
 	SY_OP_END_LATE,     /* RESOLVE: answered as for OK, yet so late that the unit may be dead
 	                     * since: OK if the directory says that it lives, else to be unpinned */
+	SY_OP_END_BUSY,     /* RESOLVE that gives way: the unit loads, and nothing is pinned */
 };
 
 /* One operation. The memory, and all that its fields point to, belongs to the caller and stays
@@ -72,6 +73,8 @@ struct sy_machine_op {
 		struct sy_scan_args scan;
 	};
 	void *owner; /* the shell's */
+	bool gives_way; /* RESOLVE: its caller holds other pins. What the unit must load it may have no
+	                 * room for until they are given back: that ends the op, which does not wait */
 
 	/* answered: valid at DONE (offset, generation, incarnation, name also at WRITE) */
 	enum sy_op_end end;

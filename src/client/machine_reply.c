@@ -102,7 +102,10 @@ static void on_busy(struct sy_machine *machine, struct sy_machine_op *op, uint64
 	if (fenced) /* a resolve is not answered twice, and may have pinned */
 		sy_machine_op_give_up(machine, op, now_ns);
 	refused(op);
-	sy_machine_op_backoff(machine, op, wait_ns, now_ns);
+	if (op->gives_way && op->outcome.busy == SY_BUSY_LOADING)
+		sy_machine_op_finish(machine, op, SY_OP_END_BUSY, now_ns);
+	else
+		sy_machine_op_backoff(machine, op, wait_ns, now_ns);
 }
 
 static void on_fault(struct sy_machine *machine, struct sy_machine_op *op, uint64_t now_ns)

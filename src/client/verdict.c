@@ -63,6 +63,8 @@ sy_status sy_verdict(enum sy_op_kind kind, enum sy_op_end end, enum sy_directory
 		return SY_OK;
 	case SY_OP_END_FULL: /* the unit itself said so */
 		return SY_E_UNIT_FULL;
+	case SY_OP_END_BUSY:
+		return SY_E_BUSY;
 	case SY_OP_END_CLOSED:
 		return SY_E_INVALID;
 	case SY_OP_END_TIMEOUT:

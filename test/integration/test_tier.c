@@ -192,6 +192,54 @@ static void test_more_than_the_slab_at_once(void **state)
 	sy_client_close(client);
 }
 
+/* More keys than one request holds, and more than the room that somebody's views leave: the call
+ * must not wait for the room that its own first request takes. */
+static void test_a_get_does_not_wait_for_itself(void **state)
+{
+	enum { COUNT = 2 * 16384, CHUNK = 1024, VALUE_BYTES = 192, HELD = 11 };
+	static uint8_t values[CHUNK][VALUE_BYTES], big[MIB];
+	static uint64_t rows[COUNT];
+	const char *field = "small";
+	sy_client *client = tier_open(&tier, TIMEOUT_S), *holder = tier_open(&tier, TIMEOUT_S);
+	sy_result *views[HELD], *result = NULL;
+	sy_error err = {0};
+	(void)state;
+	for (uint64_t k = 0; k < HELD; k++) {
+		sy_key key = {COUNT + k, "big", 3};
+		sy_value value = {.data = big, .nbytes = sizeof big - 4096, .kind = SY_KIND_BYTES};
+		assert_int_equal(sy_client_put(holder, &key, &value, 1, 0, NULL), SY_OK);
+		assert_int_equal(sy_client_get(holder, &key, 1, SY_GET_VIEW, 0, &views[k], NULL), SY_OK);
+	}
+	for (uint64_t first = 0; first < COUNT; first += CHUNK) {
+		sy_put_column column = {.field = field, .field_bytes = strlen(field), .data = values,
+		                        .row_bytes = VALUE_BYTES, .stride_bytes = VALUE_BYTES,
+		                        .kind = SY_KIND_BYTES};
+		for (uint64_t k = 0; k < CHUNK; k++) {
+			rows[first + k] = first + k;
+			tier_make_value(first + k, field, 1, values[k], VALUE_BYTES);
+		}
+		if (sy_client_put_columns(client, &rows[first], CHUNK, &column, 1, 0, &err) != SY_OK)
+			fail_msg("put: %s", err.message);
+	}
+	if (sy_client_get_columns(client, rows, COUNT, &field, 1, SY_GET_COPY, 0, &result, &err) !=
+	    SY_OK)
+		fail_msg("get: %s", err.message);
+	for (size_t i = 0; i < COUNT; i++) {
+		sy_value value;
+		assert_true(sy_result_value(result, i, &value));
+		assert_int_equal(tier_version_of(rows[i], field, &value, VALUE_BYTES), 1);
+	}
+	sy_result_free(result);
+	for (uint64_t k = 0; k < HELD; k++)
+		sy_result_free(views[k]);
+	assert_int_equal(sy_client_clear(client, rows, COUNT, NULL, 0, 0, NULL, NULL), SY_OK);
+	for (uint64_t k = 0; k < HELD; k++)
+		rows[k] = COUNT + k;
+	assert_int_equal(sy_client_clear(client, rows, HELD, NULL, 0, 0, NULL, NULL), SY_OK);
+	sy_client_close(holder);
+	sy_client_close(client);
+}
+
 /* A bit of every block is turned: what lies there is lost, the rest is right, the unit lives. */
 static void test_bits_flipped(void **state)
 {
@@ -290,6 +338,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_four_times_the_slab),
 		cmocka_unit_test(test_more_than_the_slab_at_once),
+		cmocka_unit_test(test_a_get_does_not_wait_for_itself),
 		cmocka_unit_test(test_bits_flipped),
 		cmocka_unit_test(test_killed),
 	};

@@ -24,7 +24,7 @@ static const char *const end_names[SIM_COUNT_ENDS] = {
 	[SY_OP_END_FULL] = "full", [SY_OP_END_MISSING] = "missing",
 	[SY_OP_END_PROTOCOL] = "protocol", [SY_OP_END_SESSION] = "session",
 	[SY_OP_END_WRITE] = "write", [SY_OP_END_CLOSED] = "closed", [SY_OP_END_NO_PATH] = "no-path",
-	[SY_OP_END_LATE] = "late",
+	[SY_OP_END_LATE] = "late", [SY_OP_END_BUSY] = "busy",
 };
 
 const char *sim_end_name(uint32_t end)

@@ -6,7 +6,7 @@
 
 enum {
 	SIM_COUNT_OPS = 12,       /* enum sy_op */
-	SIM_COUNT_ENDS = 11,      /* enum sy_op_end */
+	SIM_COUNT_ENDS = 12,      /* enum sy_op_end */
 	SIM_COUNT_STATUSES = 16,
 };
 

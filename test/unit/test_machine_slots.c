@@ -156,6 +156,33 @@ static void test_busy_is_asked_again_under_new_seqs(void **state)
 	rig_free(rig);
 }
 
+/* Only what may wait for room that its own caller takes does not wait. */
+static void test_what_gives_way_does_not_wait_for_a_load(void **state)
+{
+	(void)state;
+	struct rig *rig = rig_new_ready();
+	struct sy_machine_op op = {.gives_way = true};
+	uint64_t row = 1;
+	struct sy_span field = {(const uint8_t *)"x", 1};
+	op.resolve = (struct sy_resolve_args){
+		.rows = &row, .fields = &field, .row_count = 1, .field_count = 1};
+	rig_start(rig, &op, SY_OP_KIND_RESOLVE, 8 * RIG_S);
+	rig_fault(rig, rig_last(rig), SY_FAULT_BUSY, SY_BUSY_QUEUE_FULL);
+	assert_int_equal(op.stage, SY_OP_STAGE_BACKOFF);
+	rig_pass(rig, 200 * RIG_MS);
+	rig_fault(rig, rig_last(rig), SY_FAULT_BUSY, SY_BUSY_LOADING);
+	rig_expect(rig, 1, &op, SY_OP_END_BUSY);
+	assert_int_equal(op.name.session, 0); /* nothing to give back */
+	op.gives_way = false;
+	rig_start(rig, &op, SY_OP_KIND_RESOLVE, 8 * RIG_S);
+	rig_fault(rig, rig_last(rig), SY_FAULT_BUSY, SY_BUSY_LOADING);
+	assert_int_equal(op.stage, SY_OP_STAGE_BACKOFF);
+	rig_until(rig, op.deadline_ns);
+	rig_expect(rig, 2, &op, SY_OP_END_TIMEOUT);
+	sy_buf_free(&op.result);
+	rig_free(rig);
+}
+
 static void test_busy_fenced_is_asked_again_under_its_seq(void **state)
 {
 	(void)state;
@@ -389,6 +416,7 @@ int main(void)
 		cmocka_unit_test(test_a_request_given_up_gets_no_late_answer),
 		cmocka_unit_test(test_many_ops_wait_for_slots_in_order),
 		cmocka_unit_test(test_busy_is_asked_again_under_new_seqs),
+		cmocka_unit_test(test_what_gives_way_does_not_wait_for_a_load),
 		cmocka_unit_test(test_busy_fenced_is_asked_again_under_its_seq),
 		cmocka_unit_test(test_a_fenced_resolve_is_unpinned_and_asked_anew),
 		cmocka_unit_test(test_pending_is_asked_every_10_ms),

@@ -21,6 +21,7 @@ static void test_success_and_what_the_unit_itself_said_stand(void **state)
 			enum sy_directory_says s = (enum sy_directory_says)says;
 			assert_int_equal(sy_verdict(kinds[k], SY_OP_END_OK, s), SY_OK);
 			assert_int_equal(sy_verdict(kinds[k], SY_OP_END_FULL, s), SY_E_UNIT_FULL);
+			assert_int_equal(sy_verdict(kinds[k], SY_OP_END_BUSY, s), SY_E_BUSY);
 			assert_int_equal(sy_verdict(kinds[k], SY_OP_END_CLOSED, s), SY_E_INVALID);
 		}
 	}
