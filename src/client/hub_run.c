@@ -247,6 +247,7 @@ static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
 
 	pthread_mutex_lock(&hub->lock);
 	uint64_t now_ns = sy_clock_now_ns();
+	call->waits_since_ns = now_ns;
 	sy_machine_written(call->link->machine, &call->op, status == SY_OK, in_flight, now_ns);
 	sy_link_pump(call->link, now_ns);
 	return true;
@@ -491,7 +492,7 @@ void sy_hub_run(struct sy_hub *hub, struct sy_call *const *calls, size_t count)
 
 	for (size_t i = 0; i < count; i++) {
 		calls[i]->settled = false;
-		calls[i]->began_ns = sy_clock_now_ns();
+		calls[i]->waits_since_ns = sy_clock_now_ns();
 	}
 	/* Each further round has at least one call whose deadline lies ahead. */
 	while (again) {
@@ -513,9 +514,9 @@ bool sy_hub_awaits(struct sy_hub *hub, uint32_t *ret_unit_id, uint64_t *ret_wait
 		const struct sy_call *call = hub->links[i] != NULL ? hub->links[i]->calls : NULL;
 
 		for (; call != NULL; call = call->next_on_link) {
-			if (call->op.stage == SY_OP_STAGE_WRITING || call->began_ns >= first_ns)
+			if (call->op.stage == SY_OP_STAGE_WRITING || call->waits_since_ns >= first_ns)
 				continue;
-			first_ns = call->began_ns;
+			first_ns = call->waits_since_ns;
 			*ret_unit_id = i;
 		}
 	}

@@ -45,7 +45,7 @@ sy_status sy_hub_need_mover(struct sy_hub *hub, sy_error *err)
 static bool has_waited(const struct sy_link *link, uint64_t now_ns)
 {
 	for (const struct sy_call *call = link->calls; call != NULL; call = call->next_on_link) {
-		if (call->op.stage != SY_OP_STAGE_WRITING && now_ns - call->began_ns >= ASK_NS)
+		if (call->op.stage != SY_OP_STAGE_WRITING && now_ns - call->waits_since_ns >= ASK_NS)
 			return true;
 	}
 	return false;

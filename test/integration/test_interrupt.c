@@ -9,6 +9,7 @@
 
 #include "clock.h"
 #include "cluster.h"
+#include "gate.h"
 
 static const uint64_t SECOND_NS = 1000000000u;
 
@@ -141,6 +142,63 @@ static void test_open_ends(void **state)
 	assert_int_equal(asked, 1);
 }
 
+/* A put whose commit stands before the gate, and what the waiting caller was told of it. */
+static struct {
+	sy_client *client;
+	_Atomic uint64_t granted_ns, waits_since_ns;
+	_Atomic bool commit_came;
+} slow;
+
+static enum gate_says hold_commit(uint32_t unit_id, const struct sy_request *request,
+                                  uint64_t age_ns)
+{
+	(void)unit_id;
+	(void)age_ns;
+	if (request->op != SY_OP_COMMIT)
+		return GATE_PASS;
+	slow.commit_came = true;
+	return slow.waits_since_ns == 0 ? GATE_HOLD : GATE_PASS;
+}
+
+static enum gate_says see_grant(uint32_t unit_id, enum sy_op op, struct sy_reply *reply,
+                                uint64_t age_ns)
+{
+	(void)unit_id;
+	(void)reply;
+	(void)age_ns;
+	if (op == SY_OP_ALLOC)
+		slow.granted_ns = sy_clock_now_ns();
+	return GATE_PASS;
+}
+
+static bool ask_of_commit(void *context)
+{
+	uint32_t unit_id;
+	uint64_t wait_ns;
+
+	(void)context;
+	if (slow.commit_came && sy_client_awaits(slow.client, &unit_id, &wait_ns))
+		slow.waits_since_ns = sy_clock_now_ns() - wait_ns;
+	return false;
+}
+
+/* The time that a put took to copy is none that its unit was waited for. */
+static void test_a_copy_is_no_wait(void **state)
+{
+	static uint8_t large[1 << 20];
+	sy_client_options options = {.control = SY_CONTROL_ZMQ, .interrupted = ask_of_commit};
+
+	(void)state;
+	gate_open(&cluster, &(struct gate_hooks){.request = hold_commit, .reply = see_grant});
+	options.directory = gate_directory();
+	assert_int_equal(sy_client_open(&options, &slow.client, NULL), SY_OK);
+	assert_int_equal(put(slow.client, large, sizeof large), SY_OK);
+	assert_true(slow.granted_ns > 0);
+	assert_true(slow.waits_since_ns > slow.granted_ns);
+	sy_client_close(slow.client);
+	gate_close();
+}
+
 int main(int argc, char **argv)
 {
 	cluster_main(argc, argv);
@@ -148,6 +206,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_wait_ends),
 		cmocka_unit_test(test_all_waiters_are_asked),
 		cmocka_unit_test(test_open_ends),
+		cmocka_unit_test(test_a_copy_is_no_wait),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
