@@ -72,10 +72,12 @@ static sy_status server_fill(struct sy_dir_server *server, uint32_t slot_count,
 	server->units = calloc(slot_count, sizeof *server->units);
 	if (server->units == NULL)
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	/* It answers nobody yet. A start that finds its address taken leaves no state behind. */
+	status = sy_control_server_open(endpoints, endpoint_count, keys, &server->control, err);
+	if (status != SY_OK)
+		return status;
 	server->changes = 1; /* the raised epoch of a restart is a change, too */
-	if (!state_store(server, err))
-		return SY_E_SYS;
-	return sy_control_server_open(endpoints, endpoint_count, keys, &server->control, err);
+	return state_store(server, err) ? SY_OK : SY_E_SYS;
 }
 
 sy_status sy_dir_server_open(const char *state_path, uint32_t slot_count,

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -161,6 +162,19 @@ class TestHosts(unittest.TestCase):
             status=1,
         )  # fmt: skip
         self.assertIn("rise", done.stderr)
+
+    def test_a_start_that_failed_fixes_nothing(self):
+        """An address that was taken leaves no N that the next start would have to keep to."""
+        first = self.run_dir("first")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+            done = self.slabyard(
+                "directory", "--run-dir", first, "--units", "3", "--listen", address, status=1
+            )
+        self.assertIn(f"cannot listen at {address}", done.stderr)
+        self.start_directory()
 
     def test_what_does_not_fit_is_told(self):
         first = self.run_dir("first")
