@@ -28,7 +28,13 @@ class Tensor:
     def __getitem__(self, key: SupportsIndex | slice, /) -> Tensor: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
-_Make = Callable[[Tensor], Any]
+@final
+class Pickled:
+    def __new__(cls, value: Any, /) -> Self: ...
+
+_Make = Callable[[Tensor], Any] | None
+_Dumps = Callable[[Any, int], bytes] | None
+_Dtype = int | tuple[int, ...]
 
 @final
 class Result:
@@ -40,8 +46,8 @@ class Result:
     def tensor(self, c: int, shape: tuple[int, ...], own: bool, /) -> Tensor: ...
     def found(self, c: int, /) -> Tensor: ...
     def offsets(self, c: int, /) -> Tensor: ...
-    def values(self, c: int, tensor: _Make, loads: Any, json: Any, /) -> list[Any]: ...
-    def value(self, c: int, k: int, tensor: _Make, loads: Any, json: Any, /) -> Any: ...
+    def values(self, c: int, tensor: _Make, loads: Any, /) -> list[Any]: ...
+    def value(self, c: int, k: int, tensor: _Make, loads: Any, /) -> Any: ...
     def absent(self) -> list[tuple[int, int]]: ...
 
 @final
@@ -65,16 +71,16 @@ class Client:
         self,
         keys: Sequence[str],
         values: tuple[Any, ...],
-        dtypes: list[int] | None,
-        allow_pickle: bool,
+        dtype: _Dtype,
+        dumps: _Dumps,
         deadline: float | None,
         /,
     ) -> None: ...
     def put_columns(
         self,
         rows: Any,
-        columns: list[tuple[str, Any, int]],
-        allow_pickle: bool,
+        columns: list[tuple[str, Any, _Dtype]],
+        dumps: _Dumps,
         deadline: float | None,
         /,
     ) -> None: ...

@@ -1,7 +1,8 @@
 """Torch tensors in and out. Imported only where torch is."""
 
-from itertools import repeat
-from operator import attrgetter
+from functools import partial
+from itertools import compress, count, repeat
+from operator import attrgetter, eq, is_, is_not
 
 import torch
 from torch.nested._internal.nested_tensor import NestedTensor
@@ -76,30 +77,56 @@ def bits(tensor):
     return tensor.numpy(), code
 
 
+def nested_rows(tensor):
+    """The rows of a nested tensor, a list; the loop is in C, as that of unbind of jagged ones is
+    not."""
+    if type(tensor) is not NestedTensor:
+        return list(tensor.unbind())
+    offsets, lengths = tensor._offsets, tensor._lengths
+    if lengths is None:
+        lengths = offsets.diff()
+    cuts = repeat(tensor._values), repeat(tensor._ragged_idx - 1)
+    return list(map(torch.narrow, *cuts, offsets[:-1].tolist(), lengths.tolist()))
+
+
 def _nested_bits(tensor):
     """A jagged tensor whose rows lie side by side goes as it is; others row by row."""
     # Its parts are taken as attributes: each of its methods costs as much as a whole column.
     if type(tensor) is NestedTensor and tensor._lengths is None and tensor._ragged_idx == 1:
         values, code = bits(tensor._values)
         return (values, _plain(tensor._offsets).numpy()), code
-    rows = list(tensor.unbind())
+    rows = nested_rows(tensor)
     return list_bits(rows, set(map(type, rows)))
 
 
 def list_bits(values, types):
-    """(list of arrays, code) of a list that holds tensors. Loops are in C unless rows differ."""
-    dtypes = None
-    if all(issubclass(one, torch.Tensor) for one in types):
-        dtypes = set(map(attrgetter("dtype"), values))
-        plain = (
-            len(dtypes) == 1
-            and not any(map(attrgetter("is_nested"), values))
-            and set(map(attrgetter("layout"), values)) == {torch.strided}
-            and all(map(attrgetter("is_cpu"), values))
-        )
-        if plain:
-            return _uniform(values, dtypes.pop())
-    return [_one(value) if isinstance(value, torch.Tensor) else value for value in values], -1
+    """(list of arrays, code or tuple of codes) of a list that holds tensors. Loops are in C."""
+    ours = {one for one in types if issubclass(one, torch.Tensor)}
+    chosen = list(map(ours.__contains__, map(type, values)))
+    tensors = list(compress(values, chosen))
+    _refuse(tensors)
+    dtypes = list(map(attrgetter("dtype"), tensors))
+    distinct = set(dtypes)
+    if len(distinct) == 1 and len(tensors) == len(values):
+        return _uniform(tensors, dtypes[0])
+    made, codes = list(values), [-1] * len(values)
+    places = list(compress(count(), chosen))
+    for dtype in distinct:
+        same = list(map(is_, dtypes, repeat(dtype)))
+        arrays, code = _uniform(compress(tensors, same), dtype)
+        columns.scatter(made, compress(places, same), arrays)
+        columns.scatter(codes, compress(places, same), repeat(code))
+    return made, tuple(codes)
+
+
+def _refuse(tensors):
+    """TypeError: one of them is nested, or no strided one in main memory."""
+    if any(map(attrgetter("is_nested"), tensors)):
+        raise TypeError("a nested tensor is a column, not one value of a list")
+    for name, good in (("layout", torch.strided), ("is_cpu", True)):
+        each = list(map(attrgetter(name), tensors))
+        if each.count(good) < len(each):
+            _plain(next(compress(tensors, map(is_not, each, repeat(good)))))
 
 
 def _uniform(tensors, dtype):
@@ -113,19 +140,16 @@ def _uniform(tensors, dtype):
     return list(map(torch.Tensor.numpy, tensors)), code
 
 
-def _one(tensor):
-    """An array, or for what numpy lacks a Tensor."""
-    if tensor.is_nested:
-        raise TypeError("a nested tensor is a column, not one value of a list")
-    tensor = _plain(tensor)
-    if tensor.dtype in _BITS:
-        return columns.from_dlpack(tensor.contiguous())
-    return tensor.numpy()
-
-
 def rows(tensor):
     """Row numbers as an array."""
     return _plain(tensor).numpy()
+
+
+def _dtype(name):
+    dtype = _TORCH.get(name)
+    if dtype is None:
+        raise TypeError(f"this torch has no {name}")
+    return dtype
 
 
 class TorchArrays:
@@ -133,12 +157,28 @@ class TorchArrays:
 
     @staticmethod
     def array(tensor):
-        dtype = _TORCH.get(tensor.dtype)
-        if dtype is None:
-            raise TypeError(f"this torch has no {tensor.dtype}")
+        dtype = _dtype(tensor.dtype)
         if tensor.nbytes == 0:
             return torch.empty(tensor.shape, dtype=dtype)
         return torch.frombuffer(tensor, dtype=dtype).reshape(tensor.shape)
+
+    @staticmethod
+    def each(tensors):
+        """The same of many; loops are in C."""
+        made, shapes = list(tensors), list(map(attrgetter("shape"), tensors))
+        filled = map(bool, map(attrgetter("nbytes"), tensors))
+        kinds = list(zip(map(attrgetter("dtype"), tensors), filled))
+        for kind in set(kinds):
+            dtype, has_bytes = _dtype(kind[0]), kind[1]
+            same = list(map(eq, kinds, repeat(kind)))
+            kind_shapes = compress(shapes, same)
+            if has_bytes:
+                flat = map(partial(torch.frombuffer, dtype=dtype), compress(tensors, same))
+                group = map(torch.Tensor.reshape, flat, kind_shapes)
+            else:
+                group = map(partial(torch.empty, dtype=dtype), kind_shapes)
+            columns.scatter(made, compress(count(), same), group)
+        return made
 
     @staticmethod
     def jagged(values, offsets):

@@ -80,7 +80,7 @@ def _check_offsets(field, offsets, count, total):
 
 
 def _rows_of_column(field, value, count):
-    """One array, or bytes-like, for each row."""
+    """One array, or bytes-like, for each row, and the code of each."""
     value, code = columns.bits_of(value)
     if isinstance(value, tuple):
         values, offsets = value
@@ -88,7 +88,7 @@ def _rows_of_column(field, value, count):
         value = [values[a:b] for a, b in zip(offsets[:-1], offsets[1:])]
     if len(value) != count:
         raise ValueError(f"column {field!r} has {len(value)} values for {count} rows")
-    return list(value), code
+    return list(value), code if isinstance(code, tuple) else (code,) * count
 
 
 def _describe(value, code):
@@ -146,10 +146,10 @@ def encode_index(rows, columns_of, *, blob_id=None):
     order = sorted(range(len(rows)), key=lambda k: rows[k])
     parts = []  # (field, form, ordinals, extents, arrays)
     for field in sorted(columns_of, key=lambda name: name.encode()):
-        values, code = _rows_of_column(field, columns_of[field], len(rows))
+        values, codes = _rows_of_column(field, columns_of[field], len(rows))
         forms = {}
         for ordinal, k in enumerate(order):
-            form, array, extent = _describe(values[k], code)
+            form, array, extent = _describe(values[k], codes[k])
             forms.setdefault(form, []).append((ordinal, extent, array))
         for form, entries in sorted(forms.items()):
             parts.append((field, form, *map(list, zip(*entries))))

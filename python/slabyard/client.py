@@ -1,6 +1,7 @@
 """The client: rows, fields and columns of a cluster, in Python's terms."""
 
 import os
+import pickle
 
 import numpy as np
 
@@ -24,7 +25,9 @@ class Client:
     run_dir: default is the variable SLABYARD_RUN_DIR. namespace: keys of others are not seen.
     timeout_s: caps every operation (120 s). control_timeout_s: one wait for a unit's reply (30 s).
     ssd: puts may wait for room on a unit's SSD tier. allow_pickle: objects that msgpack does not
-    give back exactly are pickled, and pickles are loaded; only for data you trust.
+    give back exactly are pickled, and pickles are loaded; only for data you trust. dumps: a
+    function that pickles what pickle.dumps refuses, or keeps by its name in __main__ alone, such
+    as cloudpickle.dumps; called with an object and a protocol.
     keys: the folder of client.key, for a directory and units that ask for keys over tcp.
     control: what carries messages to units of this host: "auto" is shared memory or else ZeroMQ,
     "zmq" and "local" (shared memory) are that alone.
@@ -45,11 +48,14 @@ class Client:
         control_timeout_s=None,
         ssd=False,
         allow_pickle=False,
+        dumps=None,
         keys=None,
         control="auto",
     ):
         if control not in _CONTROLS:
             raise ValueError(f'control is "auto", "zmq" or "local", not {control!r}')
+        if dumps is not None and not (allow_pickle and callable(dumps)):
+            raise ValueError("dumps is a function, and goes with allow_pickle=True")
         if run_dir is None and directory is None:
             run_dir = os.environ.get(RUN_DIR_VARIABLE)
             if run_dir is None:
@@ -69,6 +75,7 @@ class Client:
             _CONTROLS.index(control),
         )
         self._allow_pickle = bool(allow_pickle)
+        self._dumps = (dumps or pickle.dumps) if allow_pickle else None
 
     def put(self, keys, values=None, *, deadline=None):
         """Puts values under keys, "<row>@<field>"; put({key: value}) does, too.
@@ -84,8 +91,8 @@ class Client:
             if not hasattr(keys, "values"):
                 raise TypeError("give values beside keys, or one dict of both")
             keys, values = tuple(keys.keys()), keys.values()
-        values, codes = _columns.value_specs(values)
-        self._core.put(keys, values, codes, self._allow_pickle, deadline)
+        values, code = _columns.value_specs(values)
+        self._core.put(keys, values, code, self._dumps, deadline)
 
     def get(self, keys, *, missing="raise", copy=True, arrays="numpy", deadline=None):
         """The values of keys, a list in their order.
@@ -102,7 +109,9 @@ class Client:
         absent = result.absent()
         if absent and missing == "raise":
             raise DataPlaneLostKeys([keys[k] for _, k in absent], "no unit has them")
-        values = result.values(0, *_columns.makers(lib, self._allow_pickle))
+        values = _columns.take_values(
+            result, 0, lib, _columns.makers(lib, self._allow_pickle)
+        )
         if missing == "raise":
             return values
         found = np.ones(len(keys), np.bool_)
@@ -120,7 +129,7 @@ class Client:
         Raises as put does; keys in errors are those of whole rows.
         """
         self._core.put_columns(
-            rows_of(rows), _columns.column_specs(columns), self._allow_pickle, deadline
+            rows_of(rows), _columns.column_specs(columns), self._dumps, deadline
         )
 
     def get_columns(

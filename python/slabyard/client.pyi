@@ -1,4 +1,4 @@
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, overload
 
@@ -22,6 +22,7 @@ class Client:
         control_timeout_s: float | None = None,
         ssd: bool = False,
         allow_pickle: bool = False,
+        dumps: Callable[[Any, int], bytes] | None = None,
         keys: str | PathLike[str] | None = None,
         control: Literal["auto", "zmq", "local"] = "auto",
     ) -> None: ...

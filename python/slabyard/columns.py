@@ -3,10 +3,12 @@
 Nothing here walks rows: an array, or a whole list, goes to C as it is.
 """
 
-import json
 import pickle
 import sys
+from collections import deque
 from collections.abc import Sequence
+from itertools import compress, count, repeat
+from operator import attrgetter, is_
 
 import numpy as np
 
@@ -42,6 +44,11 @@ _ML_DTYPES = {
 }
 _CODE_OF_ML = {ml: CODES[name] for name, ml in _ML_DTYPES.items()}
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+
+
+def scatter(values, places, items):
+    """values[place] = item for each two; the loop is in C."""
+    deque(map(values.__setitem__, places, items), 0)
 
 
 class Jagged(Sequence):
@@ -226,9 +233,9 @@ def column_specs(columns):
 
 
 def value_specs(values):
-    """What _core.Client.put takes: a tuple of values and their codes, None if none has one."""
+    """What _core.Client.put takes: a tuple of values, and their code or a tuple of codes."""
     values, code = _list_bits(list(values))
-    return tuple(values), None if code < 0 else [code] * len(values)
+    return tuple(values), code
 
 
 # Out -----------------------------------------------------------------------------------------
@@ -255,6 +262,14 @@ class NumpyArrays:
         return np.ndarray(tensor.shape, numpy_dtype(tensor.dtype), buffer=tensor)
 
     @staticmethod
+    def each(tensors):
+        """The same of many; the loop is in C."""
+        names = list(map(attrgetter("dtype"), tensors))
+        dtypes = {name: numpy_dtype(name) for name in set(names)}
+        shapes = map(attrgetter("shape"), tensors)
+        return map(np.ndarray, shapes, map(dtypes.__getitem__, names), tensors)
+
+    @staticmethod
     def jagged(values, offsets):
         return Jagged(values, offsets)
 
@@ -272,6 +287,10 @@ class DlpackArrays:
     @staticmethod
     def array(tensor):
         return tensor
+
+    @staticmethod
+    def each(tensors):
+        return tensors
 
     @staticmethod
     def jagged(values, offsets):
@@ -302,7 +321,17 @@ def library(name, copy):
 
 def makers(arrays, allow_pickle):
     """What _core.Result makes objects with."""
-    return arrays.array, pickle.loads if allow_pickle else None, json.loads
+    return arrays.array, pickle.loads if allow_pickle else None
+
+
+def take_values(result, c, arrays, makers_of):
+    """Values of column c of a result that was copied, or of a get of keys: a list."""
+    values = result.values(c, None, makers_of[1])
+    tensors = list(map(is_, map(type, values), repeat(_core.Tensor)))
+    if any(tensors):
+        made = arrays.each(list(compress(values, tensors)))
+        scatter(values, compress(count(), tensors), made)
+    return values
 
 
 # Below this share of what one get brought, a column gets memory of its own, so that keeping a
@@ -314,7 +343,7 @@ def take_column(result, c, row_count, arrays, makers_of, as_jagged, total_bytes)
     """Column c of a result that was copied."""
     code, kind, rank, tail, found, dense, mixed, lead, nbytes = result.column(c)
     if mixed or kind != TENSOR:
-        return result.values(c, *makers_of)
+        return take_values(result, c, arrays, makers_of)
     if rank == 0:
         shape = (found,)
     elif dense and not as_jagged:

@@ -104,6 +104,40 @@ static PyObject *kind_list(void)
 	return made;
 }
 
+/* The scanner of json.loads, which has no name of its own. */
+static PyObject *json_scanner(void)
+{
+	PyObject *type = import_name("json", "JSONDecoder");
+	PyObject *decoder = type == NULL ? NULL : PyObject_CallNoArgs(type);
+	PyObject *scan = decoder == NULL ? NULL : PyObject_GetAttrString(decoder, "scan_once");
+
+	Py_XDECREF(decoder);
+	Py_XDECREF(type);
+	return scan;
+}
+
+static bool take_names(void)
+{
+	const struct {
+		PyObject **found;
+		const char *module, *name;
+	} list[] = {
+		{&sypy_names.pickle_dumps, "pickle", "dumps"},
+		{&sypy_names.pickler, "pickle", "Pickler"},
+		{&sypy_names.bytes_io, "io", "BytesIO"},
+		{&sypy_names.reducers, "slabyard._reducers", "table"},
+		{&sypy_names.json_loads, "json", "loads"},
+	};
+
+	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+		*list[i].found = import_name(list[i].module, list[i].name);
+		if (*list[i].found == NULL)
+			return false;
+	}
+	sypy_names.json_scan = json_scanner();
+	return sypy_names.json_scan != NULL;
+}
+
 static PyMethodDef functions[] = {
 	{"from_dlpack", sypy_dlpack_in, METH_O,
 	 "from_dlpack(capsule) -> Tensor\n\nTakes a tensor in main memory over from a DLPack capsule; "
@@ -126,10 +160,10 @@ static int module_exec(PyObject *module)
 		                                   "interpreter");
 		return -1;
 	}
-	sypy_names.pickle_dumps = import_name("pickle", "dumps");
-	if (sypy_names.pickle_dumps == NULL || !sypy_errors_init(module))
+	if (!take_names() || !sypy_errors_init(module))
 		return -1;
-	if (!sypy_tensor_add(module) || !sypy_result_add(module) || !sypy_client_add(module))
+	if (!sypy_tensor_add(module) || !sypy_result_add(module) || !sypy_client_add(module) ||
+	    !sypy_pickled_add(module))
 		return -1;
 	if (!sypy_endpoint_add(module) || !sypy_directory_add(module) || !sypy_store_add(module) ||
 	    !sypy_resolved_add(module))

@@ -3,12 +3,13 @@
 
 #include "py_core.h"
 
-bool sypy_hold_init(struct sypy_hold *hold, bool allow_pickle)
+bool sypy_hold_init(struct sypy_hold *hold, PyObject *dumps)
 {
 	*hold = (struct sypy_hold){0};
-	hold->dumps = allow_pickle ? sypy_names.pickle_dumps : NULL;
+	hold->dumps = dumps == Py_None ? NULL : dumps;
 	hold->objects = PyList_New(0);
-	return hold->objects != NULL;
+	hold->dtypes = PyDict_New();
+	return hold->objects != NULL && hold->dtypes != NULL;
 }
 
 void sypy_hold_done(struct sypy_hold *hold)
@@ -17,6 +18,8 @@ void sypy_hold_done(struct sypy_hold *hold)
 		PyBuffer_Release(&hold->buffers[i]);
 	PyMem_Free(hold->buffers);
 	Py_CLEAR(hold->objects);
+	Py_CLEAR(hold->dtypes);
+	Py_CLEAR(hold->reducers);
 	sypy_arena_done(&hold->arena);
 	*hold = (struct sypy_hold){0};
 }
@@ -151,9 +154,24 @@ static int dtype_by_name(PyObject *dtype)
 	return found;
 }
 
+/* The same, asked once for each dtype of a put: Python code makes the name. */
+static int dtype_by_name_once(struct sypy_hold *hold, PyObject *dtype)
+{
+	PyObject *known = PyDict_GetItemWithError(hold->dtypes, dtype);
+
+	if (known != NULL)
+		return (int)PyLong_AsLong(known);
+	int found = dtype_by_name(dtype);
+	known = PyLong_FromLong(found);
+	if (known != NULL)
+		PyDict_SetItem(hold->dtypes, dtype, known);
+	Py_XDECREF(known);
+	return found;
+}
+
 /* What an array's or a numpy scalar's dtype says that its buffer does not: scalars of dates and
- * texts are exported as plain bytes. The name is asked for last, since Python code makes it. */
-static int special_dtype(PyObject *object)
+ * texts are exported as plain bytes. */
+static int special_dtype(struct sypy_hold *hold, PyObject *object)
 {
 	PyObject *dtype = PyObject_GetAttrString(object, "dtype");
 	PyObject *kind = dtype == NULL ? NULL : PyObject_GetAttrString(dtype, "kind");
@@ -163,7 +181,7 @@ static int special_dtype(PyObject *object)
 		Py_UCS4 c = PyUnicode_READ_CHAR(kind, 0);
 
 		if (c == 'V')
-			found = dtype_by_name(dtype);
+			found = dtype_by_name_once(hold, dtype);
 		else if (c < 128 && strchr("biufc", (int)c) == NULL)
 			found = DTYPE_NONE_OF_OURS;
 	}
@@ -190,7 +208,7 @@ static int try_tensor(struct sypy_hold *hold, PyObject *object, int dtype, sy_va
 	}
 	if (!PyObject_CheckBuffer(object))
 		return 0;
-	int named = special_dtype(object);
+	int named = special_dtype(hold, object);
 	if (named == DTYPE_NONE_OF_OURS)
 		return 0;
 	if (named != DTYPE_ITS_OWN) {
@@ -225,26 +243,6 @@ static bool bytes_value(struct sypy_hold *hold, PyObject *object, sy_value *ret_
 	return true;
 }
 
-static bool pickled(struct sypy_hold *hold, PyObject *object, sy_value *ret_value)
-{
-	if (hold->dumps == NULL) {
-		PyErr_Format(PyExc_TypeError,
-		             "a value of type %.100s (or what it holds) cannot be kept exactly without "
-		             "pickle: put str, bytes, arrays, None, bool, int, float, or lists and dicts "
-		             "of these, or allow_pickle=True",
-		             Py_TYPE(object)->tp_name);
-		return false;
-	}
-	PyObject *bytes = PyObject_CallFunction(hold->dumps, "Oi", object, 5);
-	bool done = bytes != NULL && PyBytes_Check(bytes) && sypy_hold_object(hold, bytes);
-	if (done)
-		*ret_value = (sy_value){.data = PyBytes_AS_STRING(bytes),
-		                        .nbytes = (uint64_t)PyBytes_GET_SIZE(bytes),
-		                        .kind = SY_KIND_PICKLE};
-	Py_XDECREF(bytes);
-	return done;
-}
-
 static bool object_value(struct sypy_hold *hold, PyObject *object, sy_value *ret_value)
 {
 	sy_value value = {.kind = SY_KIND_MSGPACK};
@@ -254,7 +252,7 @@ static bool object_value(struct sypy_hold *hold, PyObject *object, sy_value *ret
 	if (packed < 0)
 		return false;
 	if (packed == 0)
-		return pickled(hold, object, ret_value);
+		return sypy_pickle(hold, object, ret_value);
 	value.nbytes = bytes;
 	*ret_value = value;
 	return true;
@@ -274,8 +272,10 @@ bool sypy_value_from(struct sypy_hold *hold, PyObject *object, int dtype, sy_val
 		if (!PyErr_ExceptionMatches(PyExc_UnicodeError))
 			return false;
 		PyErr_Clear(); /* lone surrogates: pickle keeps them */
-		return pickled(hold, object, ret_value);
+		return sypy_pickle(hold, object, ret_value);
 	}
+	if (Py_TYPE(object) == sypy_pickled_type)
+		return sypy_pickle(hold, ((struct sypy_pickled *)object)->value, ret_value);
 	if (PyBytes_CheckExact(object) || PyByteArray_CheckExact(object) || PyMemoryView_Check(object))
 		return bytes_value(hold, object, ret_value);
 	int tensor = try_tensor(hold, object, dtype, ret_value);

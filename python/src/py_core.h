@@ -15,17 +15,21 @@
 
 /* Classes and functions of Python that the extension calls; owned for the process's life. */
 struct sypy_names {
-	PyObject *pickle_dumps;
+	PyObject *pickle_dumps, *pickler, *bytes_io, *json_loads;
+	PyObject *reducers;  /* slabyard._reducers.table */
+	PyObject *json_scan; /* (text, index) -> (object, where it ended), in C */
 };
 extern struct sypy_names sypy_names;
 
 extern PyTypeObject *sypy_client_type, *sypy_result_type, *sypy_tensor_type;
+extern PyTypeObject *sypy_pickled_type;
 
 /* Adds a type made of the spec to the module; *ret_type is borrowed from the module. */
 bool sypy_type_add(PyObject *module, PyType_Spec *spec, PyTypeObject **ret_type);
 bool sypy_client_add(PyObject *module);
 bool sypy_result_add(PyObject *module);
 bool sypy_tensor_add(PyObject *module);
+bool sypy_pickled_add(PyObject *module);
 
 /* py_errors.c */
 
@@ -137,13 +141,26 @@ struct sypy_hold {
 	Py_buffer *buffers;
 	size_t buffer_count, buffer_capacity;
 	PyObject *objects; /* a list */
-	PyObject *dumps;   /* pickle.dumps, or NULL: what msgpack cannot hold is refused */
+	PyObject *dtypes;  /* a dict: what dtypes that numpy exports no format of are, by dtype */
+	PyObject *reducers; /* the table that objects are pickled with, or NULL */
+	PyObject *dumps;   /* pickle.dumps, or what helps where it does not do; borrowed. NULL: what
+	                    * msgpack cannot hold is refused */
 };
-bool sypy_hold_init(struct sypy_hold *hold, bool allow_pickle);
+/* dumps may be None. */
+bool sypy_hold_init(struct sypy_hold *hold, PyObject *dumps);
 void sypy_hold_done(struct sypy_hold *hold);
 /* A buffer of the object, released with the hold. NULL: an exception is set. */
 const Py_buffer *sypy_hold_buffer(struct sypy_hold *hold, PyObject *object, int flags);
 bool sypy_hold_object(struct sypy_hold *hold, PyObject *object);
+
+/* py_pickle.c */
+
+/* A value to be pickled whatever it is. */
+struct sypy_pickled {
+	PyObject_HEAD
+	PyObject *value;
+};
+bool sypy_pickle(struct sypy_hold *hold, PyObject *object, sy_value *ret_value);
 
 /* dtype -1: what the object says of itself; else that of the tensor (bf16, given as i16). */
 bool sypy_value_from(struct sypy_hold *hold, PyObject *object, int dtype, sy_value *ret_value);
@@ -167,9 +184,8 @@ PyObject *sypy_tensor_new(PyObject *owner, const void *data, sy_dtype dtype, uin
 PyObject *sypy_tensor_copy(PyObject *tensor);
 /* How a got value becomes an object. */
 struct sypy_makers {
-	PyObject *tensor; /* called with a Tensor */
+	PyObject *tensor; /* called with a Tensor; None: it is the object itself */
 	PyObject *loads;  /* of pickles; None: refused */
-	PyObject *json;   /* json.loads */
 };
 PyObject *sypy_value_object(PyObject *owner, const sy_value *value, bool readonly,
                             const struct sypy_makers *makers);

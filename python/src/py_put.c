@@ -5,11 +5,39 @@
 
 /* One column as Python hands it over: (field, value, dtype). value is a list of one object a
  * row, a buffer of shape (rows, ...), or a tuple (buffer of values, buffer of n + 1 offsets);
- * dtype is that of bits given as integers, or -1. */
+ * dtype is that of bits given as integers, or -1; of a list also a tuple of one a row. */
 struct column_spec {
 	PyObject *field, *value;
 	int dtype;
+	PyObject *dtypes; /* that tuple, or NULL */
 };
+
+/* A number for all values, or a tuple of one for each; -1 in *ret_dtype of a tuple. */
+static bool take_dtypes(PyObject *given, size_t count, int *ret_dtype, PyObject **ret_dtypes)
+{
+	*ret_dtypes = PyTuple_CheckExact(given) ? given : NULL;
+	*ret_dtype = *ret_dtypes == NULL ? (int)PyLong_AsLong(given) : -1;
+	if (PyErr_Occurred())
+		return false;
+	if (*ret_dtypes == NULL || (size_t)PyTuple_GET_SIZE(given) == count)
+		return true;
+	PyErr_Format(PyExc_ValueError, "%zd dtypes for %zu values", PyTuple_GET_SIZE(given), count);
+	return false;
+}
+
+/* Items of a tuple as values. */
+static bool take_values(struct sypy_hold *hold, PyObject *items, int dtype, PyObject *dtypes,
+                        sy_value *values)
+{
+	for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items); i++) {
+		int own = dtypes == NULL ? dtype : (int)PyLong_AsLong(PyTuple_GET_ITEM(dtypes, i));
+
+		if (PyErr_Occurred() ||
+		    !sypy_value_from(hold, PyTuple_GET_ITEM(items, i), own, &values[i]))
+			return false;
+	}
+	return true;
+}
 
 /* All that one put holds while it runs. */
 struct batch {
@@ -47,13 +75,8 @@ static bool listed(struct batch *batch, const struct column_spec *spec, sy_put_c
 		sypy_arena_take(&batch->hold.arena, (batch->row_count + 1) * sizeof *values);
 	if (values == NULL)
 		return false;
-	for (size_t i = 0; i < batch->row_count; i++) {
-		if (!sypy_value_from(&batch->hold, PyTuple_GET_ITEM(items, (Py_ssize_t)i), spec->dtype,
-		                     &values[i]))
-			return false;
-	}
 	column->values = values;
-	return true;
+	return take_values(&batch->hold, items, spec->dtype, spec->dtypes, values);
 }
 
 /* The rows' own dimensions lie close together, so that a row is one run of bytes. */
@@ -227,9 +250,11 @@ static bool take_column(struct batch *batch, size_t c, PyObject *item)
 {
 	struct column_spec spec;
 	sy_put_column *column = &batch->columns[c];
+	PyObject *dtypes;
 	Py_ssize_t bytes;
 
-	if (!PyArg_ParseTuple(item, "UOi", &spec.field, &spec.value, &spec.dtype))
+	if (!PyArg_ParseTuple(item, "UOO", &spec.field, &spec.value, &dtypes) ||
+	    !take_dtypes(dtypes, batch->row_count, &spec.dtype, &spec.dtypes))
 		return false;
 	column->field = PyUnicode_AsUTF8AndSize(spec.field, &bytes);
 	if (column->field == NULL)
@@ -289,19 +314,18 @@ static PyObject *run_columns(struct sypy_client *self, const struct batch *batch
 	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-/* put_columns(rows, [(field, value, dtype)], allow_pickle, deadline) */
+/* put_columns(rows, [(field, value, dtype)], dumps or None, deadline) */
 PyObject *sypy_client_put_columns(PyObject *self, PyObject *args)
 {
-	PyObject *rows, *specs, *done = NULL;
-	int allow_pickle;
+	PyObject *rows, *specs, *dumps, *done = NULL;
 	uint64_t deadline_ns;
 	struct batch batch = {0};
 
-	if (!PyArg_ParseTuple(args, "OO!pO&", &rows, &PyList_Type, &specs, &allow_pickle,
-	                      sypy_deadline, &deadline_ns))
+	if (!PyArg_ParseTuple(args, "OO!OO&", &rows, &PyList_Type, &specs, &dumps, sypy_deadline,
+	                      &deadline_ns))
 		return NULL;
 	batch.rows = sypy_rows_from(rows, &batch.row_count);
-	if (batch.rows != NULL && sypy_hold_init(&batch.hold, allow_pickle != 0) &&
+	if (batch.rows != NULL && sypy_hold_init(&batch.hold, dumps) &&
 	    take_columns(&batch, specs))
 		done = run_columns((struct sypy_client *)self, &batch, deadline_ns);
 	batch_done(&batch);
@@ -337,42 +361,29 @@ static PyObject *run_keys(struct sypy_client *self, const struct sypy_keys *keys
 	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-/* put(keys, values, dtypes, allow_pickle, deadline): dtypes is None or a list of codes */
+/* put(keys, values, dtype, dumps or None, deadline): dtype as of a column that is a list */
 PyObject *sypy_client_put(PyObject *self, PyObject *args)
 {
-	PyObject *texts, *given, *dtypes, *done = NULL;
-	int allow_pickle;
+	PyObject *texts, *given, *codes, *dumps, *dtypes, *done = NULL;
+	int dtype;
 	uint64_t deadline_ns;
 	struct sypy_keys keys = {0};
 	struct sypy_hold hold = {0};
 	sy_value *values = NULL;
 
-	if (!PyArg_ParseTuple(args, "OO!OpO&", &texts, &PyTuple_Type, &given, &dtypes, &allow_pickle,
+	if (!PyArg_ParseTuple(args, "OO!OOO&", &texts, &PyTuple_Type, &given, &codes, &dumps,
 	                      sypy_deadline, &deadline_ns) ||
 	    !sypy_keys_from(texts, &keys))
 		return NULL;
-	if (!sypy_hold_init(&hold, allow_pickle != 0)) {
-		sypy_keys_done(&keys);
-		return NULL;
-	}
-	bool ready = (size_t)PyTuple_GET_SIZE(given) == keys.count &&
-	             (dtypes == Py_None || (PyList_CheckExact(dtypes) &&
-	                                    (size_t)PyList_GET_SIZE(dtypes) == keys.count));
-	if (!ready)
+	bool ready = sypy_hold_init(&hold, dumps);
+	if (ready && (size_t)PyTuple_GET_SIZE(given) != keys.count) {
 		PyErr_Format(PyExc_ValueError, "%zd values for %zu keys", PyTuple_GET_SIZE(given),
 		             keys.count);
-	else
-		values = sypy_arena_take(&hold.arena, (keys.count + 1) * sizeof *values);
-	ready = values != NULL;
-	for (size_t i = 0; ready && i < keys.count; i++) {
-		long dtype = dtypes == Py_None
-			? -1 : PyLong_AsLong(PyList_GET_ITEM(dtypes, (Py_ssize_t)i));
-
-		ready = !PyErr_Occurred() &&
-		        sypy_value_from(&hold, PyTuple_GET_ITEM(given, (Py_ssize_t)i), (int)dtype,
-		                        &values[i]);
+		ready = false;
 	}
-	if (ready)
+	if (ready && take_dtypes(codes, keys.count, &dtype, &dtypes))
+		values = sypy_arena_take(&hold.arena, (keys.count + 1) * sizeof *values);
+	if (values != NULL && take_values(&hold, given, dtype, dtypes, values))
 		done = run_keys((struct sypy_client *)self, &keys, values, deadline_ns);
 	sypy_hold_done(&hold);
 	sypy_keys_done(&keys);

@@ -163,15 +163,15 @@ static bool value_at(const struct sypy_result *self, Py_ssize_t c, size_t k, sy_
 	return sy_result_value(self->result, at, ret_value);
 }
 
-/* values(c, tensor, loads, json) -> a list of objects, None where absent; c is not read for a get
- * of keys. tensor, loads and json are what makes objects (sypy_makers). */
+/* values(c, tensor, loads) -> a list of objects, None where absent; c is not read for a get of
+ * keys. tensor and loads are what makes objects (sypy_makers). */
 static PyObject *result_values(PyObject *object, PyObject *args)
 {
 	struct sypy_result *self = (struct sypy_result *)object;
 	struct sypy_makers makers;
 	Py_ssize_t c;
 
-	if (!PyArg_ParseTuple(args, "nOOO", &c, &makers.tensor, &makers.loads, &makers.json))
+	if (!PyArg_ParseTuple(args, "nOO", &c, &makers.tensor, &makers.loads))
 		return NULL;
 	if (self->column_count > 0 && (c < 0 || (size_t)c >= self->column_count)) {
 		PyErr_SetString(PyExc_IndexError, "no such column");
@@ -191,7 +191,7 @@ static PyObject *result_values(PyObject *object, PyObject *args)
 	return list;
 }
 
-/* value(c, k, tensor, loads, json) -> one object of those */
+/* value(c, k, tensor, loads) -> one object of those */
 static PyObject *result_value(PyObject *object, PyObject *args)
 {
 	struct sypy_result *self = (struct sypy_result *)object;
@@ -199,7 +199,7 @@ static PyObject *result_value(PyObject *object, PyObject *args)
 	Py_ssize_t c, k;
 	sy_value value;
 
-	if (!PyArg_ParseTuple(args, "nnOOO", &c, &k, &makers.tensor, &makers.loads, &makers.json))
+	if (!PyArg_ParseTuple(args, "nnOO", &c, &k, &makers.tensor, &makers.loads))
 		return NULL;
 	if (k < 0 || (size_t)k >= self->row_count ||
 	    (self->column_count > 0 && (c < 0 || (size_t)c >= self->column_count))) {

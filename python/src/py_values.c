@@ -11,12 +11,24 @@ static PyObject *bytes_of(const sy_value *value)
 	return PyBytes_FromStringAndSize(value->data, (Py_ssize_t)value->nbytes);
 }
 
-static PyObject *json_object(const sy_value *value, PyObject *json_loads)
+/* json.loads is Python code around the scanner, which is all that a text as we keep it needs; of
+ * others, with blanks around it or no JSON at all, it knows more. */
+static PyObject *json_object(const sy_value *value)
 {
-	PyObject *text = text_of(value);
-	PyObject *object = text == NULL ? NULL : PyObject_CallOneArg(json_loads, text);
+	PyObject *text = text_of(value), *object = NULL;
 
-	Py_XDECREF(text);
+	if (text == NULL)
+		return NULL;
+	PyObject *pair = PyObject_CallFunction(sypy_names.json_scan, "Oi", text, 0);
+	if (pair != NULL && PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 &&
+	    PyLong_AsSsize_t(PyTuple_GET_ITEM(pair, 1)) == PyUnicode_GET_LENGTH(text))
+		object = Py_NewRef(PyTuple_GET_ITEM(pair, 0));
+	Py_XDECREF(pair);
+	if (object == NULL) {
+		PyErr_Clear();
+		object = PyObject_CallOneArg(sypy_names.json_loads, text);
+	}
+	Py_DECREF(text);
 	return object;
 }
 
@@ -42,10 +54,10 @@ PyObject *sypy_value_object(PyObject *owner, const sy_value *value, bool readonl
 	case SY_KIND_TENSOR: {
 		PyObject *tensor = sypy_tensor_new(owner, value->data, value->dtype, value->rank,
 		                                   value->dims, readonly);
-		PyObject *object =
-			tensor == NULL ? NULL : PyObject_CallOneArg(makers->tensor, tensor);
-
-		Py_XDECREF(tensor);
+		if (tensor == NULL || makers->tensor == Py_None)
+			return tensor;
+		PyObject *object = PyObject_CallOneArg(makers->tensor, tensor);
+		Py_DECREF(tensor);
 		return object;
 	}
 	case SY_KIND_BYTES:
@@ -59,7 +71,7 @@ PyObject *sypy_value_object(PyObject *owner, const sy_value *value, bool readonl
 	case SY_KIND_JSON_NULL:
 		return Py_NewRef(Py_None);
 	case SY_KIND_JSON:
-		return json_object(value, makers->json);
+		return json_object(value);
 	default:
 		PyErr_Format(PyExc_ValueError,
 		             "a stored value of kind %d, which this version does not know",

@@ -1,7 +1,6 @@
 """put_columns and get_columns: whole columns, whatever they are made of."""
 
 import os
-import sys
 import unittest
 
 import numpy as np
@@ -458,7 +457,7 @@ class Columns(ClusterCase):
     def test_dtypes_that_numpy_lacks(self):
         bits = np.array([0x3F80, 0xC000], np.uint16)
         self.client._core.put_columns(
-            [1, 2], [("x", bits, slabyard.columns.CODES["bf16"])], False, None
+            [1, 2], [("x", bits, slabyard.columns.CODES["bf16"])], None, None
         )
         out = self.client.get_columns([1, 2], ["x"], arrays="dlpack")["x"]
         self.assertEqual((out.dtype, bytes(out)), ("bf16", bits.tobytes()))
@@ -472,72 +471,6 @@ class Columns(ClusterCase):
         self.assertEqual((got.dtype, got.tolist()), (ml_dtypes.bfloat16, [1.0, -2.0]))
         self.check(got, self.round_trip([1, 2], {"y": got})["y"])
         self.check(got, self.round_trip([1, 2], {"y": list(got)})["y"])
-
-
-class NoStepPerRow(ClusterCase):
-    """A whole column crosses into C once."""
-
-    def calls(self, function):
-        count = 0
-
-        def note(frame, event, argument):
-            nonlocal count
-            count += event in ("call", "c_call")
-
-        sys.setprofile(note)
-        try:
-            function()
-        finally:
-            sys.setprofile(None)
-        return count
-
-    def counts(self, columns_of, to_get=None, **options):
-        found = []
-        for n in (512, 5120):
-            rows, columns = np.arange(n), columns_of(n)
-            fields = to_get or list(columns)
-            self.client.put_columns(rows, columns)  # whatever is imported or cached at first
-            self.client.get_columns(rows, fields, **options)
-            found.append(
-                (
-                    self.calls(lambda: self.client.put_columns(rows, columns)),
-                    self.calls(lambda: self.client.get_columns(rows, fields, **options)),
-                    self.calls(lambda: self.client.clear(rows)),
-                )
-            )
-        self.assertEqual(found[0], found[1])
-        self.assertGreater(min(found[0]), 0)
-
-    def test_batch(self):
-        self.counts(lambda n: batch(np.random.default_rng(2), n))
-
-    def test_views(self):
-        self.counts(lambda n: batch(np.random.default_rng(2), n), copy=False)
-
-    def test_lists(self):
-        self.counts(
-            lambda n: {
-                "arrays": [np.arange(i % 7) for i in range(n)],
-                "text": [str(i) for i in range(n)],
-                "bytes": [bytes(i % 5) for i in range(n)],
-                "objects": [{"a": [i, None, 1.5]} for i in range(n)],
-            }
-        )
-
-    def test_masks(self):
-        self.counts(
-            lambda n: {"a": np.arange(n)},
-            to_get=["a", "nothing"],
-            missing="mask",
-            arrays="numpy",
-        )
-
-    def test_rows_as_a_list(self):
-        found = []
-        for n in (512, 5120):
-            rows = list(range(n))
-            found.append(self.calls(lambda: self.client.put_columns(rows, {"a": np.arange(n)})))
-        self.assertEqual(found[0], found[1])
 
 
 class Random(ClusterCase):

@@ -236,6 +236,7 @@ class Torch(ClusterCase):
             return count
 
         found = []
+        dtypes = (torch.bool, torch.int64, torch.bfloat16, torch.float32, torch.complex64)
         for n in (512, 5120):
             rows = np.arange(n)
             lengths = torch.arange(n) % 7
@@ -246,6 +247,19 @@ class Torch(ClusterCase):
                 "dense": torch.rand(n, 4),
                 "list": [torch.zeros(k % 5, dtype=torch.bfloat16) for k in range(n)],
                 "floats": [torch.zeros(k % 5) for k in range(n)],
+                "dtypes": [torch.zeros(k % 3, dtype=dtypes[k % 5]) for k in range(n)],
+                "kinds": [
+                    (None, "a", torch.zeros(2), {"k": k}, np.zeros(3))[k % 5] for k in range(n)
+                ],
+                "strided": torch.nested.nested_tensor(
+                    [torch.zeros(2, 2 + k % 2) for k in range(n)]
+                ),
+                "holes": torch.nested.narrow(
+                    torch.zeros(n, 8), 1, torch.zeros(n).long(), lengths, layout=torch.jagged
+                ),
+                "turned": torch.nested.nested_tensor_from_jagged(
+                    torch.rand(int(offsets[-1]), 3), offsets
+                ).transpose(1, 2),
             }
             self.client.put_columns(rows, columns)
             self.client.get_columns(rows, list(columns), arrays="torch")

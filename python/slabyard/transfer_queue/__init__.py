@@ -15,10 +15,12 @@ configuration that they get brings it.
     slabyard.transfer_queue.shutdown(conf)
 
 `slabyard.transfer_queue.KEYS` lists the keys of the block. A key that is wrong, or stands in the
-wrong place, is a ValueError that names the right one. After an init that failed call tq.close()
-before the next one: TransferQueue leaves its controller running.
+wrong place, or has a wrong value, is a ValueError before anything starts; it names the right key,
+or what is allowed. After an init that failed call tq.close() before the next one: TransferQueue
+leaves its controller running.
 
-Objects that msgpack does not give back exactly are pickled, as TransferQueue's own backends do:
+Objects that msgpack does not give back exactly are pickled, as TransferQueue's own backends do;
+by cloudpickle what pickle cannot give to other processes (functions, what __main__ defines):
 use it only among processes that trust each other. Checkpoints are not supported yet:
 tq.save_checkpoint raises a RuntimeError that says so.
 """

@@ -1,5 +1,7 @@
 """A running cluster as processes of the job know it, and their way in."""
 
+import cloudpickle
+
 from slabyard._ray import boot_id
 from slabyard.client import Client
 
@@ -39,4 +41,6 @@ def open_client(settings):
         control_timeout_s=settings.control_timeout_s,
         ssd=settings.ssd,
         allow_pickle=True,
+        # As TransferQueue does: also what __main__ defines, and functions, reach other processes.
+        dumps=cloudpickle.dumps,
     )

@@ -4,60 +4,56 @@ A tensor goes and comes whole; nothing here takes a step a row for it. Other val
 TensorDict, too, which it makes and walks itself.
 """
 
-from itertools import repeat
+from itertools import compress, count, repeat
+from operator import attrgetter
 
 import numpy as np
 import torch
-from tensordict import NonTensorStack, TensorDict
+from tensordict import TensorDict
+from torch.nested._internal.nested_tensor import NestedTensor
 
+from slabyard import _torch
+from slabyard._core import Pickled
+from slabyard.columns import scatter
+from slabyard.transfer_queue import stacks
 
-class Exact:
-    """Has a value pickled that the store would otherwise keep as a tensor or bytes, and so give
-    back as another type. What is unpickled is the value itself."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value):
-        self.value = value
-
-    def __reduce__(self):
-        return _itself, (self.value,)
-
-
-def _itself(value):
-    return value
-
-
+# What the store would keep as a tensor or bytes, and so give back as another type.
 _FOREIGN = (np.ndarray, np.generic, bytearray, memoryview)
 
 
 def exact(values):
-    """The list with what would change its type wrapped."""
-    if not any(issubclass(one, _FOREIGN) for one in set(map(type, values))):
+    """The list with what would change its type marked to be pickled."""
+    types = list(map(type, values))
+    foreign = {one for one in set(types) if issubclass(one, _FOREIGN)}
+    if not foreign:
         return values
-    return [Exact(value) if isinstance(value, _FOREIGN) else value for value in values]
+    chosen = list(map(foreign.__contains__, types))
+    marked = list(values)
+    scatter(marked, compress(count(), chosen), map(Pickled, compress(values, chosen)))
+    return marked
 
 
-def _listed(field, value, count):
+def _listed(field, value, rows):
     """One value a row, of what is no tensor."""
     if isinstance(value, TensorDict):
         value = list(value.unbind(0))
     elif isinstance(value, (list, np.ndarray)):
         value = list(value)
     else:
-        value = [value] * count  # one object for the whole batch
-    if len(value) != count:
-        raise ValueError(f"field {field!r} has {len(value)} values for {count} rows")
+        value = [value] * rows  # one object for the whole batch
+    if len(value) != rows:
+        raise ValueError(f"field {field!r} has {len(value)} values for {rows} rows")
     return exact(value)
 
 
 def _row_shapes(tensor):
     """The shape of each row of a nested tensor, as tuples."""
-    if tensor.layout is torch.jagged and tensor.lengths() is None and tensor._ragged_idx == 1:
+    is_jagged = type(tensor) is NestedTensor
+    if is_jagged and tensor.lengths() is None and tensor._ragged_idx == 1:
         lengths = tensor.offsets().diff().tolist()
         return list(zip(lengths, *map(repeat, tensor.values().shape[1:])))
-    if tensor.layout is torch.jagged:
-        return [tuple(row.shape) for row in tensor.unbind()]
+    if is_jagged:
+        return list(map(tuple, map(attrgetter("shape"), _torch.nested_rows(tensor))))
     return list(map(tuple, tensor._nested_tensor_size().tolist()))
 
 
@@ -66,10 +62,11 @@ def to_columns(data, rows):
     controller is told of each field."""
     columns, schema = {}, {}
     for field in data.keys():
-        value = data[field]
+        value = data.get(field)
         meta = {"dtype": None, "shape": None, "is_nested": False, "is_non_tensor": True}
         if not isinstance(value, torch.Tensor):
-            value = _listed(field, value, len(rows))
+            listed = stacks.values_of(value)
+            value = _listed(field, data[field] if listed is None else listed, len(rows))
         elif value.size(0) != len(rows):
             raise ValueError(f"field {field!r} has {value.size(0)} rows, not {len(rows)}")
         elif value.is_nested:
@@ -85,16 +82,15 @@ def to_columns(data, rows):
 
 
 def _packed(values):
-    """A list as TransferQueue's own backends give it: nested if it can be, else a stack."""
-    if all(issubclass(one, torch.Tensor) for one in set(map(type, values))):
-        if all(value.dim() == 0 for value in values) and len({v.dtype for v in values}) == 1:
-            return torch.stack(values)
-        for layout in (torch.jagged, torch.strided):
-            try:
-                return torch.nested.as_nested_tensor(values, layout=layout)
-            except (RuntimeError, TypeError):
-                pass  # their shapes or dtypes differ in more than it can hold
-    return NonTensorStack(*values)
+    """A list as TransferQueue's own backends give it: nested if it can be, else a stack. What can
+    be jagged, or has no dimensions, is no list: the store gives it as one tensor."""
+    types = set(map(type, values))
+    if types == {torch.Tensor} and len(set(map(attrgetter("dtype"), values))) == 1:
+        try:
+            return torch._nested_tensor_from_tensor_list(values, None, None, None, None)
+        except RuntimeError:
+            pass  # their dimensions differ in number
+    return stacks.stack_of(values)
 
 
 def from_columns(columns, count):

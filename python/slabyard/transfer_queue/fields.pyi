@@ -1,10 +1,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-class Exact:
-    value: Any
-    def __init__(self, value: Any) -> None: ...
-
 def exact(values: list[Any]) -> list[Any]: ...
 def to_columns(
     data: Any, rows: Sequence[int]

@@ -1,9 +1,11 @@
 """TransferQueue's batches on our units: what goes in comes out, and what else holds of them."""
 
+import argparse
 import asyncio
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +19,12 @@ from tq_support import QueueCase, bits
 
 import slabyard
 from slabyard.errors import DataPlaneLostKeys, DataPlaneTimeout, DataPlaneTransferFailed, UnitFull
-from slabyard.transfer_queue import KeysNotFound, SlabyardStorageManager, SlabyardStoreClient
+from slabyard.transfer_queue import (
+    KeysNotFound,
+    SlabyardStorageManager,
+    SlabyardStoreClient,
+    stacks,
+)
 
 
 def jagged(*rows):
@@ -118,6 +125,89 @@ class Kinds(QueueCase):
         back = self.get(keys)
         self.assertEqual(list(back["one"]), ["all"] * 3)
         self.assertEqual(list(back["each"]), [{"i": 0}, {"i": 1}, {"i": 2}])
+
+
+# Another program, whose own functions and classes nobody else finds.
+PROGRAM = '''
+import sys
+from slabyard.transfer_queue import SlabyardStoreClient
+
+class Mine:
+    def __init__(self, number):
+        self.number = number
+
+    def doubled(self):
+        return 2 * self.number
+
+def local():
+    class Local(Mine):
+        pass
+    return Local(4)
+
+client = SlabyardStoreClient({"start_units": False, "run_dir": sys.argv[1], "namespace": "p"})
+client.put(["1@main", "2@lambda", "3@local"], [[Mine(3)], lambda x: x + 1, local()])
+client.close()
+'''
+
+
+class Programs(QueueCase):
+    def test_what_only_the_program_that_puts_it_defines(self):
+        subprocess.run([sys.executable, "-c", PROGRAM, self.found.run_dir], check=True)
+        client = SlabyardStoreClient({"cluster": self.found, "namespace": "p"})
+        self.addCleanup(client.close)
+        (mine,), function, local = client.get(["1@main", "2@lambda", "3@local"])
+        self.assertEqual((mine.doubled(), function(1), local.doubled()), (6, 2, 8))
+
+    def test_functions_of_a_batch(self):
+        functions = NonTensorStack(*((lambda x, k=k: x + k) for k in range(3)))
+        keys, _ = self.put({"f": functions}, 3)
+        self.assertEqual([f(10) for f in self.get(keys)["f"]], [10, 11, 12])
+
+
+class Stacks(unittest.TestCase):
+    """Made with loops in C they are what TensorDict makes."""
+
+    def test_what_is_made(self):
+        for values in (
+            ["a", "b", "a"],
+            [{"a": 1}, {}, {"b": [2]}],
+            [1, None, "a", 2.5, b"b"],
+            [torch.zeros(2), torch.ones(1, dtype=torch.int64)],
+            [np.zeros(2), np.arange(3)],
+            [NonTensorData("inside"), "outside"],
+            [None],
+        ):
+            with self.subTest(values):
+                self.check(stacks.stack_of(values), NonTensorStack(*values))
+
+    def check(self, made, own):
+        self.assertIs(type(made), type(own))
+        self.assertEqual(vars(made).keys(), vars(own).keys())
+        self.assertEqual((made.batch_size, made.device), (own.batch_size, own.device))
+        self.assertEqual(repr(made.tolist()), repr(own.tolist()))
+        for one, other in zip(made.tensordicts, own.tensordicts):
+            self.assertIs(type(one), type(other))
+            self.assertEqual(list(vars(one)), list(vars(other)))
+            for name in ("_tensordict", "_non_tensordict"):
+                mine, its = vars(one)[name], vars(other)[name]
+                self.assertIs(type(mine), type(its))
+                self.assertEqual(repr(mine), repr(its))
+            self.assertEqual(repr(vars(one._tensordict)), repr(vars(other._tensordict)))
+        self.assertEqual(repr(pickle.loads(pickle.dumps(made))), repr(own))
+        self.assertEqual(repr(made[0]), repr(own[0]))
+        listed = stacks.values_of(own)
+        self.assertEqual(repr(listed), repr(own.tolist()))
+
+    def test_members_share_nothing_that_changes(self):
+        made = stacks.stack_of(["a", "b"])
+        made[0].data = "c"
+        made.tensordicts[0].batch_size = [1]
+        self.assertEqual((made.tensordicts[1].data, made.tensordicts[1].batch_size), ("b", ()))
+
+    def test_what_is_none_of_them(self):
+        deep = torch.stack([NonTensorStack("a", "b"), NonTensorStack("c", "d")])
+        for stack in (deep, NonTensorData("a", batch_size=[3]), "a", torch.zeros(2)):
+            self.assertIsNone(stacks.values_of(stack))
 
 
 class Life(QueueCase):
@@ -255,8 +345,24 @@ class Loop(QueueCase):
         lengths = [1 + k % 7 for k in range(count)]
         rows = torch.arange(sum(lengths)).split(lengths)
         strided = torch.nested.nested_tensor([torch.zeros(2, 2)] * count, layout=torch.strided)
+        dtypes = (torch.int64, torch.bfloat16, torch.float32)
+        objects = {
+            "text": [f"row {k}" for k in range(count)],
+            "bytes": [bytes(k % 5) for k in range(count)],
+            "dicts": [{"k": k, "of": [1.5, None]} for k in range(count)],
+            "tuples": [(k, {"a"}) for k in range(count)],
+            "arrays": [np.arange(k % 3) for k in range(count)],
+            "deep": [{"pixels": np.zeros(k % 3), "at": (k,)} for k in range(count)],
+            "classes": [argparse.Namespace(k=k) for k in range(count)],
+            "kinds": [(None, "a", b"b", 1.5, torch.zeros(2))[k % 5] for k in range(count)],
+            "dtypes": [torch.zeros(k % 3, dtype=dtypes[k % 3]) for k in range(count)],
+            "dimensions": [torch.zeros((2,) * (k % 3)) for k in range(count)],
+        }
+        shapes = [torch.zeros(k % 3, k % 4) for k in range(count)]
         return TensorDict(
             {
+                **{field: NonTensorStack(*values) for field, values in objects.items()},
+                "shapes": torch.nested.nested_tensor(shapes, layout=torch.strided),
                 "jagged": jagged(*rows),
                 "jagged_bf16": jagged(*(row.to(torch.bfloat16) for row in rows)),
                 "strided": strided,
