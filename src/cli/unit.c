@@ -47,7 +47,7 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 {
 	uint64_t unit_id = 0, unit_count = 0;
 	const char *directory = NULL;
-	bool end_with_stdin = false;
+	bool end_with_stdin = false, check = false;
 	struct sy_unit_options unit;
 	sy_unit_options_init(&unit);
 	const struct sy_option options[] = {
@@ -61,6 +61,8 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 		 .help = "the directory to register at; default: none"},
 		SY_CLI_END_WITH_STDIN_OPTION(&end_with_stdin),
 		SY_UNIT_OPTION_ROWS(&unit),
+		{.name = "check", .kind = SY_OPTION_FLAG, .target = &check,
+		 .help = "start nothing: end at once, and say what is wrong with the options"},
 	};
 	const struct sy_usage usage = {
 		.name = "unit",
@@ -81,11 +83,15 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 		unit_count = 1;
 	if (unit_count == 0 && units_count(directory, unit.keys, &unit_count, &err) != SY_OK)
 		return sy_cli_fail(cli, "%s", err.message);
-	if (end_with_stdin && !sy_cli_end_with_stdin(cli))
-		return SY_EXIT_USAGE;
-	prctl(PR_SET_NAME, "slabyard-unit");
 	struct sy_unit_config config;
 	sy_unit_options_config(&unit, (uint32_t)unit_id, (uint32_t)unit_count, cli->run_dir, &config);
 	config.directory = directory;
+	if (check && sy_unit_config_check(&config, &err) != SY_OK)
+		return sy_cli_misused(cli, "%s", err.message);
+	if (check)
+		return SY_EXIT_DONE;
+	if (end_with_stdin && !sy_cli_end_with_stdin(cli))
+		return SY_EXIT_USAGE;
+	prctl(PR_SET_NAME, "slabyard-unit");
 	return sy_unit_run(&config);
 }

@@ -557,6 +557,24 @@ class TestUsage(ClusterCase):
             self.assertIn(part, done.stderr)
             self.assertIn("--help)", done.stderr)
 
+    def test_checked_options_start_nothing(self):
+        run_dir = os.path.join(self.top, "never")
+        unit = ["--run-dir", run_dir, "unit", "--check", "--slab-bytes"]
+        for words, status, part in [
+            (["64MiB"], 0, ""),
+            (["-5"], 2, "is negative"),
+            (["5"], 2, "at least 64 KiB"),
+            (["64MiB", "--ssd-dir", "/tmp"], 2, "a disk tier needs both"),
+            (["64MiB", "--heartbeat", "5s", "--session-expire", "9s"], 2, "is not over 3 times"),
+            (["64MiB", "--listen", "tcp://10.0.0.5:*"], 2, "--keys"),
+            (["64MiB", "--policy", "none"], 2, "it is same-host, rdma or allow-tcp"),
+            (["64MiB", "--id", "2", "--units", "2"], 2, "unit 2 of 2"),
+        ]:
+            done = self.slabyard(*unit, *words, status=status)
+            self.assertIn(part, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), int(status > 0))
+        self.assertFalse(os.path.exists(run_dir))
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -43,6 +43,11 @@ def _slots(settings, nodes):
         count = settings.num_storage_units
     else:
         count = settings.storage_units_per_node * len(nodes)
+        if count > config.UNITS_MAX:
+            raise ValueError(
+                f"storage_units_per_node is {settings.storage_units_per_node}, which on "
+                f"{len(nodes)} nodes makes {count} units: {config.UNITS_MAX} are the most"
+            )
     return [nodes[k % len(nodes)] for k in range(count)]
 
 
