@@ -62,6 +62,8 @@ class Client:
         ssd: bool,
         keys: str | None,
         control: int,
+        path: int,
+        policy: int,
     ) -> Self: ...
     @property
     def unit_count(self) -> int: ...
@@ -127,6 +129,8 @@ class Store:
         timeout_s: float | None,
         ssd: bool,
         lock: Any,
+        path: int,
+        policy: int,
     ) -> Self: ...
     @property
     def unit_count(self) -> int: ...

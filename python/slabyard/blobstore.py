@@ -217,7 +217,14 @@ class UnitSlabStore:
         self._namespace, self._timeout_s, self._ssd = namespace, timeout_s, bool(ssd)
         self._lock = lock
         self._store = _core.Store(
-            ep._core, directory.address, directory._keys, namespace, timeout_s, self._ssd, lock
+            ep._core,
+            directory.address,
+            directory._keys,
+            namespace,
+            timeout_s,
+            self._ssd,
+            lock,
+            *ep._choice,
         )
         self._guard = threading.Lock()  # of all below
         self._units = {}

@@ -8,6 +8,7 @@ import numpy as np
 from slabyard import _core
 from slabyard import columns as _columns
 from slabyard.errors import DataPlaneLostKeys
+from slabyard.transport import check_transport
 
 RUN_DIR_VARIABLE = "SLABYARD_RUN_DIR"
 _VIEW = 1
@@ -31,11 +32,18 @@ class Client:
     keys: the folder of client.key, for a directory and units that ask for keys over tcp.
     control: what carries messages to units of this host: "auto" is shared memory or else ZeroMQ,
     "zmq" and "local" (shared memory) are that alone.
+    transport: what carries values: "auto" is shared memory with units of this host and UCX with
+    those of others; "shm" and "ucx" are that alone. policy: what UCX may use: "same-host" nothing,
+    "rdma" RDMA alone (UCX_TLS in the environment must say so), "allow-tcp" also TCP, for
+    development. Where they are "auto" and None, SLABYARD_TRANSPORT and SLABYARD_POLICY decide, and
+    without these shared memory where it reaches, and "rdma". A unit must offer it, too:
+    `slabyard unit --policy`.
 
     Threads may share it; a forked child opens one of its own. `deadline` of every call is
     time.monotonic() seconds, None: the timeout. Ctrl-C ends a call that waits. Every call may
-    raise DataPlaneTimeout, DataPlaneTransferFailed (the data is not lost: try again) and
-    DataPlaneFatal (the client is closed, or this is a forked child); its with block closes it.
+    raise DataPlaneTimeout, DataPlaneTransferFailed (the data is not lost: try again),
+    DataPlaneFatal (the client is closed, or this is a forked child) and, where values of other
+    hosts are reached, TransportPolicyError, which says what to set; its with block closes it.
     """
 
     def __init__(
@@ -51,9 +59,12 @@ class Client:
         dumps=None,
         keys=None,
         control="auto",
+        transport="auto",
+        policy=None,
     ):
         if control not in _CONTROLS:
             raise ValueError(f'control is "auto", "zmq" or "local", not {control!r}')
+        choice = check_transport(transport, policy)
         if dumps is not None and not (allow_pickle and callable(dumps)):
             raise ValueError("dumps is a function, and goes with allow_pickle=True")
         if run_dir is None and directory is None:
@@ -73,6 +84,7 @@ class Client:
             bool(ssd),
             None if keys is None else os.fspath(keys),
             _CONTROLS.index(control),
+            *choice,
         )
         self._allow_pickle = bool(allow_pickle)
         self._dumps = (dumps or pickle.dumps) if allow_pickle else None

@@ -25,6 +25,8 @@ class Client:
         dumps: Callable[[Any, int], bytes] | None = None,
         keys: str | PathLike[str] | None = None,
         control: Literal["auto", "zmq", "local"] = "auto",
+        transport: Literal["auto", "shm", "ucx"] = "auto",
+        policy: Literal["same-host", "rdma", "allow-tcp"] | None = None,
     ) -> None: ...
     def put(
         self,

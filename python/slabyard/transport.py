@@ -3,9 +3,22 @@
 import os
 
 from slabyard import _core
-from slabyard.errors import TransportPolicyError
 
 __all__ = ["Directory", "Endpoint", "Remote"]
+
+_TRANSPORTS = ("auto", "shm", "ucx")  # sy_path, in its order
+_POLICIES = (None, "same-host", "rdma", "allow-tcp")  # sy_policy
+
+
+def check_transport(transport, policy):
+    """The two as numbers of the library. ValueError: there is no such transport or policy."""
+    if transport not in _TRANSPORTS:
+        raise ValueError(f'transport is "auto", "shm" or "ucx", not {transport!r}')
+    if policy not in _POLICIES:
+        raise ValueError(
+            f'policy is "same-host", "rdma", "allow-tcp" or None, not {policy!r}'
+        )
+    return _TRANSPORTS.index(transport), _POLICIES.index(policy)
 
 
 class Remote:
@@ -23,20 +36,19 @@ class Remote:
 class Endpoint:
     """Moves bytes between this process and slabs. One may serve several stores, and threads.
 
-    policy: "same-host" maps slabs and copies; other transports are refused with
-    TransportPolicyError: from other hosts the command and the C library move values, by UCX.
+    policy, transport: as of slabyard.Client. Where UCX could take what the policy forbids, or none
+    is allowed and a unit's slab is on another host, TransportPolicyError says what to set: as soon
+    as a store is made with transport="ucx", else when that unit is first used.
     """
 
-    def __init__(self, policy="same-host"):
-        if policy != "same-host":
-            raise TransportPolicyError(
-                f'policy {policy!r}: an endpoint moves bytes within one host only, "same-host"'
-            )
-        self.policy = policy
+    def __init__(self, policy=None, *, transport="auto"):
+        self._choice = check_transport(transport, policy)
+        self.policy, self.transport = policy, transport
         self._core = _core.Endpoint()
 
     def register(self, addr, nbytes):
-        """Registers memory for transfers without a copy; on the same host there is nothing to do.
+        """Registers memory for transfers. There is nothing to do: within a host bytes are copied,
+        and UCX is given none of the caller's memory.
 
         addr: where it begins, as array.ctypes.data or tensor.data_ptr() say. The memory must stay
         until deregister.

@@ -6,13 +6,21 @@ from slabyard import _core
 
 __all__ = ["Directory", "Endpoint", "Remote"]
 
+def check_transport(transport: str, policy: str | None) -> tuple[int, int]: ...
+
 class Remote:
     unit_id: int
     def __init__(self, store: _core.Store, unit_id: int) -> None: ...
 
 class Endpoint:
-    policy: str
-    def __init__(self, policy: str = "same-host") -> None: ...
+    policy: str | None
+    transport: str
+    def __init__(
+        self,
+        policy: Literal["same-host", "rdma", "allow-tcp"] | None = None,
+        *,
+        transport: Literal["auto", "shm", "ucx"] = "auto",
+    ) -> None: ...
     def register(self, addr: int, nbytes: int) -> None: ...
     def deregister(self, addr: int, nbytes: int) -> None: ...
     def transfer(

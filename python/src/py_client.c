@@ -6,20 +6,24 @@ PyTypeObject *sypy_client_type;
 static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"run_dir", "directory", "namespace", "timeout_s",
-	                        "control_timeout_s", "ssd", "keys", "control", NULL};
+	                        "control_timeout_s", "ssd", "keys", "control", "path", "policy",
+	                        NULL};
 	sy_client_options options = {.interrupted = sypy_interrupted};
-	int ssd = 0, control;
+	int ssd = 0, control, path, policy;
 	sy_error err = {0};
 	sy_client *client = NULL;
 	sy_status status;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "zzzO&O&pzi", names, &options.run_dir,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "zzzO&O&pziii", names, &options.run_dir,
 	                                 &options.directory, &options.name_space, sypy_duration,
 	                                 &options.timeout_ns, sypy_duration,
-	                                 &options.control_timeout_ns, &ssd, &options.keys, &control))
+	                                 &options.control_timeout_ns, &ssd, &options.keys, &control,
+	                                 &path, &policy))
 		return NULL;
 	options.ssd = ssd != 0;
 	options.control = (sy_control)control;
+	options.path = (sy_path)path;
+	options.policy = (sy_policy)policy;
 	struct sypy_client *self = (struct sypy_client *)type->tp_alloc(type, 0);
 	if (self == NULL)
 		return NULL;

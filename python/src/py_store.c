@@ -8,24 +8,26 @@ PyTypeObject *sypy_store_type;
 static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"endpoint", "directory", "keys", "namespace", "timeout_s", "ssd",
-	                        "lock", NULL};
+	                        "lock", "path", "policy", NULL};
 	sy_store_options options = {.interrupted = sypy_interrupted};
 	PyObject *endpoint, *lock;
-	int ssd;
+	int ssd, path, policy;
 	sy_error err = {0};
 	sy_store *store = NULL;
 	sy_status status;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!szzO&pO", names, sypy_endpoint_type,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!szzO&pOii", names, sypy_endpoint_type,
 	                                 &endpoint, &options.directory, &options.keys,
 	                                 &options.name_space, sypy_duration, &options.timeout_ns,
-	                                 &ssd, &lock))
+	                                 &ssd, &lock, &path, &policy))
 		return NULL;
 	struct sypy_store *self = (struct sypy_store *)type->tp_alloc(type, 0);
 	if (self == NULL)
 		return NULL;
 	options.endpoint = ((struct sypy_endpoint *)endpoint)->endpoint;
 	options.ssd = ssd != 0;
+	options.path = (sy_path)path;
+	options.policy = (sy_policy)policy;
 	self->endpoint = Py_NewRef(endpoint);
 	if (lock != Py_None) {
 		self->lock = Py_NewRef(lock);

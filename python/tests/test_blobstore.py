@@ -1,8 +1,10 @@
 """slabyard.blobstore: a behaviour for each line of what it promises."""
 
+import os
 import threading
 import time
 import unittest
+from unittest import mock
 
 import numpy as np
 from support import ClusterCase
@@ -70,8 +72,13 @@ class Units(StoreCase):
         store.close()
 
     def test_constructor_raises(self):
-        with self.assertRaises(TransportPolicyError):
-            slabyard.Endpoint(policy="allow-tcp")
+        for choice in ({"policy": "tcp"}, {"transport": "rdma"}):
+            with self.assertRaisesRegex(ValueError, "not '(tcp|rdma)'"):
+                slabyard.Endpoint(**choice)
+        with mock.patch.dict(os.environ, UCX_TLS="tcp"):
+            ep = slabyard.Endpoint("rdma", transport="ucx")
+            with self.assertRaisesRegex(TransportPolicyError, "UCX_TLS=tcp allows TCP: export"):
+                UnitSlabStore(ep, self.directory, namespace="n", timeout_s=10)
         with self.assertRaises(DataPlaneTimeout):
             UnitSlabStore(self.ep, "ipc:///tmp/slabyard-nobody", namespace="n", timeout_s=0.2)
         with self.assertRaises(ValueError):

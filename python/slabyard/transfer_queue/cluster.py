@@ -43,4 +43,6 @@ def open_client(settings):
         allow_pickle=True,
         # As TransferQueue does: also what __main__ defines, and functions, reach other processes.
         dumps=cloudpickle.dumps,
+        transport=settings.transport,
+        policy=settings.policy,
     )

@@ -35,6 +35,8 @@ KEYS = {
     "run_dir": (None, "where the cluster lives; default: a temporary one"),
     "directory": (None, "to join: the directory's address, instead of run_dir"),
     "keys": (None, "to join: the folder of client.key, where the directory asks for keys"),
+    "transport": ("auto", "auto, shm or ucx: what carries values"),
+    "policy": (None, "same-host, rdma or allow-tcp: what ucx may use; default: rdma"),
     "namespace": (None, "keys of other namespaces are not seen"),
     "op_timeout_s": (120, "caps every put, get and clear"),
     "control_timeout_s": (30, "one wait for a unit's reply, then it is asked again"),
@@ -56,6 +58,7 @@ _ELSEWHERE = {
     "timeout_s": "op_timeout_s",
     "transfer_timeout_s": "op_timeout_s",
     "auto_init": "start_units",
+    "protocol": "transport",
 }
 _NOTHING = {
     "storage_unit_placement": "resolve it to node_ids and give storage_units_per_node",
@@ -156,6 +159,11 @@ _ALLOWED = {
         "an address such as tcp://10.0.0.5:7400 or ipc://PATH",
     ),
     "keys": _TEXT,
+    "transport": (("auto", "shm", "ucx").__contains__, "auto, shm or ucx"),
+    "policy": (
+        ("same-host", "rdma", "allow-tcp").__contains__,
+        "same-host, rdma or allow-tcp",
+    ),
     "namespace": _TEXT,
     **{name: _TIME for name in KEYS if name.endswith("_s")},
 }
