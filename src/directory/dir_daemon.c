@@ -13,6 +13,7 @@
 #include "dir_server.h"
 #include "fail.h"
 #include "listen.h"
+#include "process.h"
 #include "run_lock.h"
 #include "tell.h"
 
@@ -128,6 +129,7 @@ sy_status sy_dir_daemon_run(const struct sy_dir_daemon_config *config, sy_error 
 {
 	struct daemon daemon = {.config = config, .lock = {.fd = -1}, .signal_fd = -1};
 	umask(0077); /* what it makes is for its own user */
+	sy_process_allow_descriptors();
 	sy_status status = start(&daemon, err);
 	if (status == SY_OK) {
 		tell_changes(&daemon);

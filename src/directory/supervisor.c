@@ -4,6 +4,7 @@
 #include "dir_server.h"
 #include "fail.h"
 #include "leftovers.h"
+#include "process.h"
 #include "restart.h"
 #include "run_lock.h"
 #include "tell.h"
@@ -15,7 +16,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -373,16 +373,6 @@ static sy_status log_open(const struct supervisor *supervisor)
 	return status;
 }
 
-/* Two descriptors a unit, and ZeroMQ's. */
-static void descriptors_allow(void)
-{
-	struct rlimit files;
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
-		files.rlim_cur = files.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &files); /* fewer units fit then, and that is told */
-	}
-}
-
 static sy_status supervisor_start(struct supervisor *supervisor)
 {
 	const struct sy_supervisor_config *config = supervisor->config;
@@ -401,7 +391,7 @@ static sy_status supervisor_start(struct supervisor *supervisor)
 	if (status != SY_OK)
 		return sy_fail(supervisor->err, status, __func__, "%s: `slabyard down` ends it",
 		               supervisor->err->message);
-	descriptors_allow();
+	sy_process_allow_descriptors(); /* two a unit, and ZeroMQ's */
 	if (status == SY_OK && config->to_log)
 		status = log_open(supervisor);
 	if (status == SY_OK)

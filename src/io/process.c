@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "entropy.h"
@@ -68,6 +69,16 @@ void sy_process_identity(struct sy_identity *ret_identity)
 	ret_identity->pid = (uint32_t)getpid();
 	ret_identity->start_time = sy_process_start_time(ret_identity->pid);
 	ret_identity->random = sy_entropy_u64();
+}
+
+void sy_process_allow_descriptors(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
 }
 
 bool sy_process_has_descriptors(uint32_t count)

@@ -9,6 +9,8 @@ void sy_process_identity(struct sy_identity *ret_identity);
 /* When a process of this host started, clock ticks since boot; 0: there is none of that pid. */
 uint64_t sy_process_start_time(uint32_t pid);
 
+/* As many descriptors as the system lets this process have; fewer clients fit if it does not. */
+void sy_process_allow_descriptors(void);
 /* Are so many descriptors (64 at most) to be had at this instant? False: errno says why. */
 bool sy_process_has_descriptors(uint32_t count);
 

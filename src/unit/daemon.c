@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,7 +46,6 @@ static void on_assertion(const char *file, int line, const char *expression)
 static sy_status open_process(struct sy_daemon *daemon, sy_error *err)
 {
 	sigset_t taken;
-	struct rlimit files;
 	sigemptyset(&taken);
 	sigaddset(&taken, SIGTERM);
 	sigaddset(&taken, SIGINT);
@@ -55,10 +53,7 @@ static sy_status open_process(struct sy_daemon *daemon, sy_error *err)
 	umask(0077);
 	sy_assert_hook = on_assertion;
 	signal(SIGPIPE, SIG_IGN);
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
-		files.rlim_cur = files.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &files); /* fewer clients fit then */
-	}
+	sy_process_allow_descriptors();
 	if (sigprocmask(SIG_BLOCK, &taken, NULL) == 0)
 		daemon->signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
 	daemon->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

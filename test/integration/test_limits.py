@@ -5,6 +5,7 @@ names with two addresses, run directories that cannot be written or belong to an
 import contextlib
 import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -87,11 +88,9 @@ class TestLimits(LimitsCase):
         self.use()
 
     def test_more_clients_than_descriptors(self):
-        """Who finds no place is told so, and whoever is in stays in.
-
-        A unit has three descriptors for each client and too few of them here. The directory has
-        one for each that asks it just then, and enough: libzmq ends a process without."""
-        self.up(before=f"ulimit -n {DESCRIPTORS + 32}")
+        """Who finds no place is told so, and whoever is in stays in: directory and units are all
+        too short of descriptors here."""
+        self.up(before=f"ulimit -n {DESCRIPTORS}")
         commands = [
             subprocess.Popen(
                 [SLABYARD, "get", "--run-dir", self.run_dir, "0", "x"],
@@ -106,6 +105,73 @@ class TestLimits(LimitsCase):
         self.use()
         done = self.slabyard("status", "--run-dir", self.run_dir)
         self.assertEqual(done.stdout.count(" active "), 2, done.stdout)
+
+
+class TestCrowd(LimitsCase):
+    """More connections at the same instant than a process may have descriptors: it lives, hangs up
+    on those that are too many, and serves again when the others have gone."""
+
+    def crowd(self, *addresses):
+        """Connects until each of these has greeted some and hung up on others, and leaves those
+        that were greeted open."""
+        with contextlib.ExitStack() as greeted:
+            for address in addresses:
+                counts = [0, 0]
+                for _ in range(4 * DESCRIPTORS):
+                    family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+                    one = greeted.enter_context(socket.socket(family))
+                    one.settimeout(PATIENCE_S)
+                    one.connect(address)
+                    try:  # ZeroMQ says its greeting first
+                        heard = one.recv(1) != b""
+                    except ConnectionResetError:
+                        heard = False
+                    counts[not heard] += 1
+                self.assertTrue(all(counts), f"{address}: {counts} greeted and hung up on")
+            return greeted.pop_all()
+
+    def test_directory_and_units_of_a_supervisor(self):
+        self.up(before=f"ulimit -n {DESCRIPTORS}")
+        sockets = [
+            os.path.join(self.run_dir, name)
+            for name in ("directory.ipc", "unit-0.ipc", "unit-1.ipc")
+        ]
+        with self.crowd(*sockets):
+            done = subprocess.run(
+                [SLABYARD, "get", "--run-dir", self.run_dir, "--timeout", "1s", "0", "x"],
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+            )
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("did not answer in time", done.stderr)
+        self.use()
+        done = self.slabyard("status", "--run-dir", self.run_dir)
+        self.assertEqual(done.stdout.count(" active "), 2, done.stdout)
+
+    def directory(self, before):
+        """By itself; its pid and the port it listens at."""
+        one = subprocess.Popen(
+            ["bash", "-c", f'{before}\nexec "$0" "$@"', SLABYARD, "directory", "--run-dir",
+             self.run_dir, "--listen", "tcp://127.0.0.1:0"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.addCleanup(one.stdout.close)
+        self.addCleanup(one.wait)
+        self.addCleanup(one.kill)
+        return one.pid, int(one.stdout.readline().rpartition(":")[2])
+
+    def test_directory_by_itself(self):
+        _, port = self.directory(f"ulimit -n {DESCRIPTORS}")
+        for address in (os.path.join(self.run_dir, "directory.ipc"), ("127.0.0.1", port)):
+            self.crowd(address).close()
+            done = self.slabyard("status", "--run-dir", self.run_dir)
+            self.assertIn(" none ", done.stdout)
+
+    def test_a_directory_takes_what_it_may_have(self):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        pid, _ = self.directory(f"ulimit -Sn {DESCRIPTORS}")
+        self.assertEqual(resource.prlimit(pid, resource.RLIMIT_NOFILE), (hard, hard))
 
 
 class TestAddresses(LimitsCase):
