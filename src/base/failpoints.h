@@ -1,5 +1,6 @@
 /* Where a test build (-Dfailpoints=true) can kill, stop or hold a process: at every effect and
- * message of both sides. In every other build these macros are nothing.
+ * message of client and unit, and at every message and change of the directory. In every other
+ * build these macros are nothing.
  *
  * A process whose environment names a control file (SLABYARD_FAILPOINTS) maps it and does what it
  * says at the nth hit of the point it names; see test/integration/kill_loop.c. */
@@ -9,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* X(name, text, where): CLIENT_ stands in src/client, UNIT_ in src/unit, each in one place. */
+/* X(name, text, where): CLIENT_ stands in src/client, UNIT_ in src/unit, DIRECTORY_ in
+ * src/directory, each in one place. */
 #define SY_FAILPOINT_LIST(X) \
 	X(CLIENT_UNITS_ASKED, "client_units_asked", "before it asks the directory for the units") \
 	X(CLIENT_UNITS_TOLD, "client_units_told", "after") \
@@ -45,7 +47,12 @@
 	X(UNIT_SLAB_MADE, "unit_slab_made", "the slab is there") \
 	X(UNIT_REGISTERING, "unit_registering", "it listens; the directory does not know it") \
 	X(UNIT_REGISTERED, "unit_registered", "the directory knows it; nobody was answered") \
-	X(UNIT_LEAVING, "unit_leaving", "its sockets are closed; the directory was not told")
+	X(UNIT_LEAVING, "unit_leaving", "its sockets are closed; the directory was not told") \
+	X(DIRECTORY_DEATH_TOLD, "directory_death_told", "told of a unit's end, nothing changed") \
+	X(DIRECTORY_DEATH_KNOWN, "directory_death_known", "the unit is dead, not so on disk") \
+	X(DIRECTORY_DEATH_STORED, "directory_death_stored", "it is so on disk") \
+	X(DIRECTORY_STATE_WRITTEN, "directory_state_written", "a new file beside the old one") \
+	X(DIRECTORY_STATE_MOVED, "directory_state_moved", "it is in its place, not synced")
 
 /* X(name, text, where, places): the same for each op of proto.h. */
 #define SY_FAILPOINT_OP_LIST(X) \
@@ -55,6 +62,12 @@
 	X(UNIT_GOT, "unit_got", "a request was read and changed nothing so far", 1) \
 	X(UNIT_EFFECT_REPLY, "unit_effect_reply", "it was executed, the reply not sent", 1) \
 	X(UNIT_REPLIED, "unit_replied", "the reply was sent", 1)
+
+/* X(name, text, where, places): the same for each op of dir_message.h. */
+#define SY_FAILPOINT_DIRECTORY_LIST(X) \
+	X(DIRECTORY_GOT, "directory_got", "a request was read and changed nothing so far", 1) \
+	X(DIRECTORY_EXECUTED, "directory_executed", "what it changes is not on disk", 1) \
+	X(DIRECTORY_STORED, "directory_stored", "it is on disk, the reply not sent", 1)
 
 /* X(name, text, where, places): the same for each kind of notice. */
 #define SY_FAILPOINT_NOTICE_LIST(X) \
@@ -74,6 +87,7 @@ enum sy_failpoint {
 #define SY_FAILPOINT_ENUM(name, ...) \
 	SY_FAILPOINT_##name, SY_FAILPOINT_LAST_##name = SY_FAILPOINT_##name + SY_FAILPOINT_KINDS - 1,
 	SY_FAILPOINT_OP_LIST(SY_FAILPOINT_ENUM)
+	SY_FAILPOINT_DIRECTORY_LIST(SY_FAILPOINT_ENUM)
 	SY_FAILPOINT_NOTICE_LIST(SY_FAILPOINT_ENUM)
 #undef SY_FAILPOINT_ENUM
 	SY_FAILPOINT_END

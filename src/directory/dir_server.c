@@ -3,6 +3,7 @@
 #include "control.h"
 #include "dir_store.h"
 #include "fail.h"
+#include "failpoints.h"
 
 #include <stdlib.h>
 
@@ -209,13 +210,16 @@ static void request_answer(struct sy_dir_server *server, uint64_t route, const v
 		server->stats.malformed++;
 		reply.fault = SY_DIR_FAULT_MALFORMED;
 	} else {
+		SY_FAILPOINT_OP(DIRECTORY_GOT, request.op);
 		reply.fault = request_run(server, &request);
+		SY_FAILPOINT_OP(DIRECTORY_EXECUTED, request.op);
 		fault_explain(server, &request, &reply);
 	}
 	if (!state_store(server, &err)) {
 		reply.fault = SY_DIR_FAULT_STORE;
 		sy_format(reply.text, sizeof reply.text, "%s", err.message);
 	}
+	SY_FAILPOINT_OP(DIRECTORY_STORED, request.op);
 	if (reply.fault != SY_DIR_FAULT_NONE)
 		server->stats.refused++;
 	reply.epoch = sy_registry_epoch(server->registry);
@@ -301,7 +305,10 @@ void sy_dir_server_process_exited(struct sy_dir_server *server, uint32_t unit_id
 	if (slot == NULL)
 		return;
 	struct sy_unit_info before = *slot;
+	SY_FAILPOINT(DIRECTORY_DEATH_TOLD);
 	sy_registry_process_exited(server->registry, unit_id, pid);
 	changes_count(server, unit_id, &before);
+	SY_FAILPOINT(DIRECTORY_DEATH_KNOWN);
 	state_store(server, NULL);
+	SY_FAILPOINT(DIRECTORY_DEATH_STORED);
 }

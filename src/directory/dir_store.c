@@ -1,6 +1,7 @@
 #include "dir_store.h"
 #include "crc32c.h"
 #include "fail.h"
+#include "failpoints.h"
 #include "whole.h"
 
 #include <errno.h>
@@ -83,7 +84,11 @@ sy_status sy_dir_store_save(const char *path, const struct sy_registry *registry
 		sy_buf_free(&buf);
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	}
-	bool ok = file_write(aside, &buf) && rename(aside, path) == 0 && folder_sync(path);
+	bool ok = file_write(aside, &buf);
+	SY_FAILPOINT(DIRECTORY_STATE_WRITTEN);
+	ok = ok && rename(aside, path) == 0;
+	SY_FAILPOINT(DIRECTORY_STATE_MOVED);
+	ok = ok && folder_sync(path);
 	int why = errno;
 	sy_buf_free(&buf);
 	if (ok)

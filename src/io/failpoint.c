@@ -10,25 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proto.h"
+#include "dir_message.h"
 
 static const char *const single_names[] = {
 #define SINGLE_NAME(name, text, where) [SY_FAILPOINT_##name] = text,
 	SY_FAILPOINT_LIST(SINGLE_NAME)
 #undef SINGLE_NAME
-};
-
-static const struct {
-	uint32_t first;
-	bool is_op;
-	const char *text;
-} kinds[] = {
-#define KIND_NAME(name, text, where, places) {SY_FAILPOINT_##name, true, text},
-	SY_FAILPOINT_OP_LIST(KIND_NAME)
-#undef KIND_NAME
-#define KIND_NAME(name, text, where, places) {SY_FAILPOINT_##name, false, text},
-	SY_FAILPOINT_NOTICE_LIST(KIND_NAME)
-#undef KIND_NAME
 };
 
 static const char *const op_names[SY_FAILPOINT_KINDS] = {
@@ -37,8 +24,30 @@ static const char *const op_names[SY_FAILPOINT_KINDS] = {
 #undef OP_NAME
 };
 
+static const char *const directory_names[SY_FAILPOINT_KINDS] = {
+#define OP_NAME(name, value, text) [value] = text,
+	SY_DIR_OP_LIST(OP_NAME)
+#undef OP_NAME
+};
+
 static const char *const notice_names[SY_FAILPOINT_KINDS] = {
 	[SY_NOTICE_ABORT] = "abort", [SY_NOTICE_UNPIN] = "unpin", [SY_NOTICE_DRAINED] = "drained",
+};
+
+static const struct {
+	uint32_t first;
+	const char *text;
+	const char *const *members;
+} kinds[] = {
+#define KIND_NAME(name, text, where, places) {SY_FAILPOINT_##name, text, op_names},
+	SY_FAILPOINT_OP_LIST(KIND_NAME)
+#undef KIND_NAME
+#define KIND_NAME(name, text, where, places) {SY_FAILPOINT_##name, text, directory_names},
+	SY_FAILPOINT_DIRECTORY_LIST(KIND_NAME)
+#undef KIND_NAME
+#define KIND_NAME(name, text, where, places) {SY_FAILPOINT_##name, text, notice_names},
+	SY_FAILPOINT_NOTICE_LIST(KIND_NAME)
+#undef KIND_NAME
 };
 
 const char *sy_failpoint_name(uint32_t point)
@@ -50,8 +59,7 @@ const char *sy_failpoint_name(uint32_t point)
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		if (point < kinds[i].first || point >= kinds[i].first + SY_FAILPOINT_KINDS)
 			continue;
-		const char *const *members = kinds[i].is_op ? op_names : notice_names;
-		const char *member = members[point - kinds[i].first];
+		const char *member = kinds[i].members[point - kinds[i].first];
 
 		if (member == NULL)
 			return NULL;

@@ -21,8 +21,12 @@ const char *sy_dir_fault_text(uint8_t fault)
 
 const char *sy_dir_op_name(uint8_t op)
 {
-	static const char *const names[] = {"unknown", "register", "renew", "exited",
-	                                    "set_state", "units", "epoch", "stats"};
+	static const char *const names[] = {
+		"unknown",
+#define OP_NAME(name, value, text) [value] = text,
+		SY_DIR_OP_LIST(OP_NAME)
+#undef OP_NAME
+	};
 	return op < sizeof names / sizeof names[0] ? names[op] : names[0];
 }
 

@@ -59,14 +59,20 @@ struct sy_dir_times {
 const char *sy_dir_times_fault(const struct sy_dir_times *times);
 bool sy_dir_times_lease(const struct sy_dir_times *times); /* false: all zero */
 
+/* X(name, value, text) */
+#define SY_DIR_OP_LIST(X) \
+	X(SY_DIR_OP_REGISTER, 1, "register") \
+	X(SY_DIR_OP_RENEW, 2, "renew") \
+	X(SY_DIR_OP_EXITED, 3, "exited") \
+	X(SY_DIR_OP_SET_STATE, 4, "set_state") \
+	X(SY_DIR_OP_UNITS, 5, "units") \
+	X(SY_DIR_OP_EPOCH, 6, "epoch") \
+	X(SY_DIR_OP_STATS, 7, "stats")
+
 enum sy_dir_op {
-	SY_DIR_OP_REGISTER = 1,
-	SY_DIR_OP_RENEW,
-	SY_DIR_OP_EXITED,
-	SY_DIR_OP_SET_STATE,
-	SY_DIR_OP_UNITS,
-	SY_DIR_OP_EPOCH,
-	SY_DIR_OP_STATS,
+#define SY_DIR_OP_ENUM(name, value, text) name = value,
+	SY_DIR_OP_LIST(SY_DIR_OP_ENUM)
+#undef SY_DIR_OP_ENUM
 };
 
 /* Why the directory refused. X(name, value, text) */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,21 +22,30 @@
 #include "dir_server.h"
 #include "runfiles.h"
 
-enum { WAIT_MS = 20000 };
+enum { WAIT_MS = 20000, LOOK_MS = 20 };
+
+static const uint64_t SECOND_NS = 1000000000u;
 
 /* True: something is there, or the other end is closed. A signal does not end the wait. */
-static bool wait_readable(int fd)
+static bool wait_readable(const struct cluster *cluster, int fd)
 {
 	struct pollfd wanted = {.fd = fd, .events = POLLIN};
 	uint64_t end_ns = sy_clock_now_ns() + (uint64_t)WAIT_MS * 1000000u;
 	int ready = 0;
 
-	while (ready <= 0 && sy_clock_now_ns() < end_ns)
-		ready = poll(&wanted, 1, sy_clock_poll_ms(sy_clock_now_ns(), end_ns));
+	while (ready <= 0 && sy_clock_now_ns() < end_ns) {
+		int wait_ms = sy_clock_poll_ms(sy_clock_now_ns(), end_ns);
+
+		if (cluster->look != NULL) {
+			cluster->look();
+			wait_ms = wait_ms < LOOK_MS ? wait_ms : LOOK_MS;
+		}
+		ready = poll(&wanted, 1, wait_ms);
+	}
 	return ready > 0;
 }
 
-/* Of a pipe; true: all of it came. */
+/* True: all of it came. */
 static bool read_all(int fd, void *out, size_t bytes)
 {
 	size_t got = 0;
@@ -51,39 +60,10 @@ static bool read_all(int fd, void *out, size_t bytes)
 	return true;
 }
 
-static bool write_all(int fd, const void *data, size_t bytes)
-{
-	size_t done = 0;
-
-	while (done < bytes) {
-		ssize_t more = write(fd, (const char *)data + done, bytes - done);
-
-		if (more < 0 && errno != EINTR)
-			return false;
-		done += more > 0 ? (size_t)more : 0;
-	}
-	return true;
-}
-
 static _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "cluster: %s: %s\n", what, strerror(errno));
 	exit(1);
-}
-
-/* A child that ends when we do, however we end. */
-static pid_t fork_child(void)
-{
-	pid_t parent = getpid(), pid = fork();
-
-	if (pid < 0)
-		die("fork");
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent)
-			_exit(1);
-	}
-	return pid;
 }
 
 struct exit_report {
@@ -91,35 +71,60 @@ struct exit_report {
 	uint32_t pid;
 };
 
-/* The directory's process: serves until the pipe closes. A report on the pipe is an exit. */
-static _Noreturn void serve_directory(const struct cluster *cluster, int pipe_fd)
+/* argv: program, "cluster-directory", run directory, its address, N, socket */
+enum { DIRECTORY_ARGC = 6 };
+
+/* The directory's process: serves until the socket closes. A report on it is an exit. */
+static _Noreturn void serve_directory(char **argv)
 {
-	char state[128];
-	const char *endpoints[] = {cluster->directory};
+	const struct sy_dir_times usual = {5 * SECOND_NS, 45 * SECOND_NS, 60 * SECOND_NS};
+	int reports = (int)strtol(argv[5], NULL, 10);
+	const char *endpoints[] = {argv[3]};
 	struct sy_dir_server *server;
+	char state[128];
 	sy_error err = {0};
 
-	snprintf(state, sizeof state, "%s/directory.state", cluster->run_dir);
-	if (sy_dir_server_open(state, cluster->unit_count, NULL, endpoints, 1, NULL, &server, &err) !=
-	    SY_OK) {
+	snprintf(state, sizeof state, "%s/directory.state", argv[2]);
+	if (sy_dir_server_open(state, (uint32_t)strtoul(argv[4], NULL, 10),
+	                       getenv("TEST_LEASES") != NULL ? &usual : NULL, endpoints, 1, NULL,
+	                       &server, &err) != SY_OK) {
 		fprintf(stderr, "cluster: %s\n", err.message);
-		_exit(1);
+		exit(1);
 	}
 	for (;;) {
 		struct pollfd fds[] = {{.fd = sy_dir_server_fd(server), .events = POLLIN},
-		                       {.fd = pipe_fd, .events = POLLIN}};
+		                       {.fd = reports, .events = POLLIN}};
 		struct exit_report report;
 
 		while (sy_dir_server_step(server))
 			;
 		if (poll(fds, 2, 1000) <= 0 || fds[1].revents == 0)
 			continue;
-		if (!read_all(pipe_fd, &report, sizeof report))
+		if (!read_all(reports, &report, sizeof report))
 			break;
 		sy_dir_server_process_exited(server, report.unit_id, report.pid);
 	}
 	sy_dir_server_close(server);
-	_exit(0);
+	exit(0);
+}
+
+/* This program again, with these words and of our descriptors this one. It ends when we do, by
+ * this signal. */
+static pid_t run_again(char *const *argv, int fd, int end_signal)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid < 0)
+		die("fork");
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, end_signal);
+		if (getppid() != parent)
+			_exit(1);
+		fcntl(fd, F_SETFD, 0);
+		execv("/proc/self/exe", argv);
+		_exit(127);
+	}
+	return pid;
 }
 
 static int ready_fd;
@@ -139,12 +144,15 @@ enum { UNIT_ARGC = 9 };
 
 void cluster_main(int argc, char **argv)
 {
-	const uint64_t second_ns = 1000u * 1000 * 1000;
+	const char *devices = getenv("SLABYARD_TEST_UNIT_DEVICES");
 	struct sy_unit_config config;
 
+	if (argc == DIRECTORY_ARGC && strcmp(argv[1], "cluster-directory") == 0)
+		serve_directory(argv);
 	if (argc != UNIT_ARGC || strcmp(argv[1], "cluster-unit") != 0)
 		return;
-	prctl(PR_SET_PDEATHSIG, SIGTERM); /* a unit removes its slab then */
+	if (devices != NULL)
+		setenv("UCX_NET_DEVICES", devices, 1);
 	sy_unit_config_init(&config);
 	config.run_dir = argv[2];
 	config.directory = argv[3];
@@ -152,8 +160,8 @@ void cluster_main(int argc, char **argv)
 	config.slot_count = (uint32_t)strtoul(argv[5], NULL, 10);
 	config.slab_bytes = strtoull(argv[6], NULL, 10);
 	if (strcmp(argv[7], "short") == 0) {
-		config.heartbeat_ns = second_ns / 20;
-		config.session_expire_ns = config.read_pin_ns = config.retire_grace_ns = second_ns;
+		config.heartbeat_ns = SECOND_NS / 20;
+		config.session_expire_ns = config.read_pin_ns = config.retire_grace_ns = SECOND_NS;
 	}
 	const char *ssd_bytes = getenv("TEST_SSD_BYTES");
 	config.ssd_dir = getenv("TEST_SSD_DIR");
@@ -174,7 +182,7 @@ int cluster_spawn(struct cluster *cluster, uint32_t unit_id)
 	char id[16], count[16], bytes[24], fd[16];
 	int ready[2];
 
-	if (pipe(ready) != 0)
+	if (pipe2(ready, O_CLOEXEC) != 0)
 		die("pipe");
 	snprintf(id, sizeof id, "%u", unit_id);
 	snprintf(count, sizeof count, "%u", cluster->unit_count);
@@ -182,34 +190,40 @@ int cluster_spawn(struct cluster *cluster, uint32_t unit_id)
 	snprintf(fd, sizeof fd, "%d", ready[1]);
 	char *argv[] = {"cluster-unit", "cluster-unit", cluster->run_dir, cluster->directory, id,
 	                count, bytes, cluster->short_leases ? "short" : "long", fd, NULL};
-	pid_t pid = fork();
-	if (pid < 0)
-		die("fork");
-	if (pid == 0) {
-		close(ready[0]);
-		fcntl(cluster->server_pipe, F_SETFD, FD_CLOEXEC);
-		if (getenv("SLABYARD_TEST_UNIT_DEVICES") != NULL)
-			setenv("UCX_NET_DEVICES", getenv("SLABYARD_TEST_UNIT_DEVICES"), 1);
-		execv("/proc/self/exe", argv);
-		_exit(127);
-	}
+	/* A unit removes its slab at this signal. */
+	cluster->units[unit_id] = run_again(argv, ready[1], SIGTERM);
 	close(ready[1]);
-	cluster->units[unit_id] = pid;
 	return ready[0];
 }
 
-bool cluster_is_ready(int asked_fd)
+bool cluster_is_ready(const struct cluster *cluster, int asked_fd)
 {
 	char byte;
 
-	return wait_readable(asked_fd) && read_all(asked_fd, &byte, 1);
+	return wait_readable(cluster, asked_fd) && read_all(asked_fd, &byte, 1);
+}
+
+static void start_directory(struct cluster *cluster)
+{
+	char count[16], fd[16];
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+		die("socketpair");
+	snprintf(count, sizeof count, "%u", cluster->unit_count);
+	snprintf(fd, sizeof fd, "%d", ends[1]);
+	char *argv[] = {"cluster-directory", "cluster-directory", cluster->run_dir,
+	                cluster->directory, count, fd, NULL};
+	cluster->server = run_again(argv, ends[1], SIGKILL);
+	cluster->server_socket = ends[0];
+	close(ends[1]);
 }
 
 static void start_unit(struct cluster *cluster, uint32_t unit_id)
 {
 	int asked_fd = cluster_spawn(cluster, unit_id);
 
-	if (!cluster_is_ready(asked_fd))
+	if (!cluster_is_ready(cluster, asked_fd))
 		die("a unit did not start");
 	close(asked_fd);
 }
@@ -217,8 +231,6 @@ static void start_unit(struct cluster *cluster, uint32_t unit_id)
 void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_bytes,
                    bool short_leases)
 {
-	int server[2];
-
 	*cluster = (struct cluster){.unit_count = unit_count, .slab_bytes = slab_bytes,
 	                            .short_leases = short_leases};
 	snprintf(cluster->run_dir, sizeof cluster->run_dir, "/tmp/slabyard-test-XXXXXX");
@@ -226,24 +238,16 @@ void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_b
 		die("mkdtemp");
 	snprintf(cluster->directory, sizeof cluster->directory, "ipc://%s/directory.ipc",
 	         cluster->run_dir);
-	if (pipe(server) != 0)
-		die("pipe");
-	cluster->server = fork_child();
-	if (cluster->server == 0) {
-		close(server[1]);
-		serve_directory(cluster, server[0]);
-	}
-	close(server[0]);
-	cluster->server_pipe = server[1];
+	start_directory(cluster);
 	for (uint32_t u = 0; u < unit_count; u++)
 		start_unit(cluster, u);
 }
 
-static int wait_for(pid_t pid)
+static int wait_for(const struct cluster *cluster, pid_t pid)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0), status = 0;
 
-	if (fd >= 0 && !wait_readable(fd)) {
+	if (fd >= 0 && !wait_readable(cluster, fd)) {
 		fprintf(stderr, "cluster: process %d does not end\n", (int)pid);
 		kill(pid, SIGKILL);
 	}
@@ -252,22 +256,43 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
+static bool look(void *context)
+{
+	const struct cluster *cluster = context;
+
+	return cluster->look != NULL && cluster->look();
+}
+
+/* A directory that just ended does not hear it, and its successor is told. */
+static void report_exit(const struct cluster *cluster, const struct exit_report *report)
+{
+	while (send(cluster->server_socket, report, sizeof *report, MSG_NOSIGNAL) < 0) {
+		if (errno == EPIPE || errno == ECONNRESET)
+			return;
+		if (errno != EINTR)
+			die("report");
+	}
+}
+
 void cluster_kill(struct cluster *cluster, uint32_t unit_id, int signal)
 {
-	struct exit_report report = {unit_id, (uint32_t)cluster->units[unit_id]};
+	const struct exit_report report = {unit_id, (uint32_t)cluster->units[unit_id]};
+	uint64_t end_ns = sy_clock_now_ns() + (uint64_t)WAIT_MS * 1000000u;
 	struct sy_dir_client *client;
 	struct sy_unit_list list = {0};
-	uint64_t end_ns = sy_clock_now_ns() + (uint64_t)WAIT_MS * 1000000u;
+	pid_t told = 0;
 	bool dead = false;
 
 	kill(cluster->units[unit_id], signal);
-	wait_for(cluster->units[unit_id]);
+	wait_for(cluster, cluster->units[unit_id]);
 	cluster->units[unit_id] = 0;
-	if (!write_all(cluster->server_pipe, &report, sizeof report))
-		die("report");
 	if (sy_dir_client_open(cluster->directory, &client, NULL) != SY_OK)
 		die("directory");
+	sy_dir_client_set_interrupt(client, look, cluster);
 	while (!dead && sy_clock_now_ns() < end_ns) {
+		if (told != cluster->server)
+			report_exit(cluster, &report);
+		told = cluster->server;
 		if (sy_dir_client_units(client, 0, end_ns, &list, NULL) != SY_OK)
 			die("directory");
 		dead = list.units[unit_id].state == SY_UNIT_DEAD;
@@ -276,6 +301,13 @@ void cluster_kill(struct cluster *cluster, uint32_t unit_id, int signal)
 	sy_dir_client_close(client);
 	if (!dead)
 		die("the directory does not see the unit's end");
+}
+
+void cluster_restart_directory(struct cluster *cluster)
+{
+	wait_for(cluster, cluster->server);
+	close(cluster->server_socket);
+	start_directory(cluster);
 }
 
 void cluster_restart(struct cluster *cluster, uint32_t unit_id)
@@ -353,10 +385,10 @@ void cluster_stop(struct cluster *cluster)
 	}
 	for (uint32_t u = 0; u < cluster->unit_count; u++) {
 		if (cluster->units[u] > 0)
-			clean = wait_for(cluster->units[u]) == 0 && clean;
+			clean = wait_for(cluster, cluster->units[u]) == 0 && clean;
 	}
-	close(cluster->server_pipe);
-	clean = wait_for(cluster->server) == 0 && clean;
+	close(cluster->server_socket);
+	clean = wait_for(cluster, cluster->server) == 0 && clean;
 	remove_slabs(cluster);
 	remove_dir(cluster->run_dir);
 	if (!clean) {

@@ -1,6 +1,7 @@
-/* A real cluster for tests and benches in C: the directory is a forked process, each unit this
- * program run again, around the shipped code, in a run directory of their own. Where the
- * environment has TEST_SSD_DIR and TEST_SSD_BYTES, units have such a disk tier. */
+/* A real cluster for tests and benches in C: the directory and each unit are this program run
+ * again, around the shipped code, in a run directory of their own. Where the environment has
+ * TEST_SSD_DIR and TEST_SSD_BYTES, units have such a disk tier; where it has TEST_LEASES, they
+ * hold leases of the usual times. */
 #ifndef SY_TEST_CLUSTER_H
 #define SY_TEST_CLUSTER_H
 
@@ -18,15 +19,17 @@ struct cluster {
 	bool short_leases;
 	pid_t server;            /* the directory, which also watches the units and reports exits */
 	pid_t units[CLUSTER_UNITS_MAX];
-	int server_pipe;         /* closed: the directory ends */
+	int server_socket;       /* closed: the directory ends */
+	bool (*look)(void);      /* NULL, or called some times a second while a call below waits */
 };
 
-/* Call it first in main: runs a unit and ends, where this program was started as one. */
+/* Call it first in main: runs a unit or a directory and ends, where this program was started as
+ * one. */
 void cluster_main(int argc, char **argv);
 
-/* Starts it and waits until every unit is registered. short_leases: every lease of the units
- * lasts a second: less, and a host that stands still for a moment ends sessions. Call it before
- * making threads. Fails the process with a message. */
+/* Starts it and waits until every unit is registered. short_leases: what clients hold of the units
+ * lasts a second: less, and a host that stands still for a moment ends sessions. Fails the process
+ * with a message. */
 void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_bytes,
                    bool short_leases);
 /* Ends a unit with this signal and waits until it is gone and the directory knows. */
@@ -35,7 +38,11 @@ void cluster_kill(struct cluster *cluster, uint32_t unit_id, int signal);
 void cluster_restart(struct cluster *cluster, uint32_t unit_id);
 /* The same in two steps: it may not get so far. Returns what to ask and to close. */
 int cluster_spawn(struct cluster *cluster, uint32_t unit_id);
-bool cluster_is_ready(int asked_fd); /* waits until it serves or is gone */
+/* Waits until it serves or is gone. */
+bool cluster_is_ready(const struct cluster *cluster, int asked_fd);
+/* In the place of a directory that is gone, on the same state. Units that end are reported to the
+ * one that is there; what its predecessor had not stored is reported again. */
+void cluster_restart_directory(struct cluster *cluster);
 /* Ends everything and removes the run directory; fails if a unit does not end cleanly. */
 void cluster_stop(struct cluster *cluster);
 

@@ -16,9 +16,15 @@
 
 #include "clock.h"
 #include "cluster.h"
+#include "dir_client.h"
 #include "kill_check.h"
 
-enum { LIMIT_MS = 60000 };
+enum {
+	LIMIT_MS = 60000,
+	REPLACED = 0, /* the unit that is replaced */
+	DRAINING = 1, /* the one that is asked to drain */
+	ASK_ROUNDS = 2,
+};
 
 static const uint64_t MILLISECOND_NS = 1000000;
 
@@ -26,6 +32,11 @@ static struct cluster cluster;
 static struct sy_failpoint_control *control;
 static struct kill_log *journal;
 static char control_path[64], journal_path[64], ssd_dir[64];
+
+static bool is_of(uint32_t point, const char *who)
+{
+	return strncmp(sy_failpoint_name(point), who, strlen(who)) == 0;
+}
 
 static void *map_file(const char *path, size_t bytes)
 {
@@ -160,15 +171,15 @@ static void see_unit(struct kill_attempt *attempt, uint32_t unit)
 
 	if (seen == SEEN_NOTHING || (seen == SEEN_STOPPED && !was_hit_by(pid)))
 		return;
-	attempt->unit_seen = true;
+	attempt->seen = true;
 	if (seen == SEEN_STOPPED) {
-		why = kill_check_others(unit, false);
+		why = kill_check_others(unit, KILL_ILL_LIVES);
 		hold(attempt);
 		go_on(pid);
 	} else if (was_hit_by(pid) && attempt->action == SY_FAILPOINT_KILL) {
 		attempt->died[unit] = true;
 		cluster_kill(&cluster, unit, SIGKILL);
-		why = kill_check_others(unit, true);
+		why = kill_check_others(unit, KILL_ILL_DEAD);
 		cluster_restart(&cluster, unit);
 	} else {
 		why = "it ended by itself";
@@ -180,13 +191,60 @@ static void see_unit(struct kill_attempt *attempt, uint32_t unit)
 		kill_attempt_fault(attempt, "unit", why);
 }
 
+/* Is it the directory's, where it deals with this op? */
+static bool is_about(uint32_t point, enum sy_dir_op op)
+{
+	return point == SY_FAILPOINT_DIRECTORY_GOT + op ||
+	       point == SY_FAILPOINT_DIRECTORY_EXECUTED + op ||
+	       point == SY_FAILPOINT_DIRECTORY_STORED + op;
+}
+
+/* Only this process asks for it. */
+static bool is_of_asking(uint32_t point)
+{
+	return is_about(point, SY_DIR_OP_SET_STATE) || is_about(point, SY_DIR_OP_EPOCH) ||
+	       is_about(point, SY_DIR_OP_STATS);
+}
+
+static struct kill_attempt *under_way;
+
+/* Nobody who knows the units misses the directory. Also called while something waits for it. */
+static bool see_directory(void)
+{
+	static bool sees; /* a directory that ends is waited for, too */
+	struct kill_attempt *attempt = under_way;
+	pid_t pid = cluster.server;
+	enum seen seen = look_at(pid);
+	uint32_t ill = kill_is_of_a_start(attempt->point) ? REPLACED : KILL_UNITS;
+	const char *why;
+
+	if (sees || seen == SEEN_NOTHING || (seen == SEEN_STOPPED && !was_hit_by(pid)))
+		return false;
+	sees = attempt->seen = true;
+	if (is_of_asking(attempt->point))
+		ill = DRAINING;
+	if (seen == SEEN_GONE && !(was_hit_by(pid) && attempt->action == SY_FAILPOINT_KILL))
+		kill_attempt_fault(attempt, "directory", "it ended by itself");
+	why = kill_check_others(ill, KILL_ILL_EITHER);
+	if (seen == SEEN_STOPPED) {
+		hold(attempt);
+		go_on(pid);
+	} else {
+		cluster_restart_directory(&cluster);
+	}
+	if (why != NULL)
+		kill_attempt_fault(attempt, "without a directory", why);
+	sees = false;
+	return false;
+}
+
 static void see_victim(struct kill_attempt *attempt)
 {
 	switch (look_at(attempt->victim)) {
 	case SEEN_NOTHING:
 		return;
 	case SEEN_STOPPED: {
-		const char *why = kill_check_others(KILL_UNITS, false);
+		const char *why = kill_check_others(KILL_UNITS, KILL_ILL_LIVES);
 
 		if (why != NULL)
 			kill_attempt_fault(attempt, "beside a stopped client", why);
@@ -201,23 +259,24 @@ static void see_victim(struct kill_attempt *attempt)
 	}
 }
 
-/* A unit may come to the point when its client is gone, or be just there. */
-static void watch_units(struct kill_attempt *attempt)
+/* A unit may come to the point when its client is gone, or be just there; so may the directory. */
+static void watch_others(struct kill_attempt *attempt)
 {
 	bool late = attempt->point == SY_FAILPOINT_UNIT_EOF ||
 	            attempt->point == SY_FAILPOINT_UNIT_GONE ||
 	            attempt->point == SY_FAILPOINT_UNIT_BYE ||
 	            attempt->point == SY_FAILPOINT_UNIT_EFFECT_PEER_DONE;
 	const struct timespec pause = {0, 1000000};
-	bool by_unit;
+	bool by_other;
 
 	for (int i = 0; i < 2000 && late && was_hit_by(0); i++)
 		nanosleep(&pause, NULL);
-	by_unit = disarm() && !was_hit_by(attempt->victim) && attempt->action != SY_FAILPOINT_DELAY;
-	for (int i = 0; i < 200 && by_unit && !attempt->unit_seen; i++) {
+	by_other = disarm() && !was_hit_by(attempt->victim) && attempt->action != SY_FAILPOINT_DELAY;
+	for (int i = 0; i < 200 && by_other && !attempt->seen; i++) {
 		for (uint32_t u = 0; u < KILL_UNITS; u++)
 			see_unit(attempt, u);
-		if (!attempt->unit_seen)
+		see_directory();
+		if (!attempt->seen)
 			wait_for_news();
 	}
 }
@@ -231,6 +290,7 @@ static void watch_victim(struct kill_attempt *attempt)
 		wait_for_news();
 		for (uint32_t u = 0; u < KILL_UNITS; u++)
 			see_unit(attempt, u);
+		see_directory();
 		see_victim(attempt);
 		if (!attempt->victim_gone && sy_clock_now_ns() > end_ns) {
 			kill_attempt_fault(attempt, "client: it does not end; it does", journal->doing);
@@ -240,7 +300,7 @@ static void watch_victim(struct kill_attempt *attempt)
 			return;
 		}
 	}
-	watch_units(attempt);
+	watch_others(attempt);
 	bool killed = WIFSIGNALED(attempt->victim_status) &&
 	              WTERMSIG(attempt->victim_status) == SIGKILL;
 	bool wanted = attempt->action == SY_FAILPOINT_KILL && was_hit_by(attempt->victim);
@@ -260,6 +320,7 @@ static void replace_unit(struct kill_attempt *attempt)
 	kill(pid, SIGTERM);
 	for (int i = 0; i < 600 && look_at(pid) != SEEN_GONE; i++) {
 		wait_for_news();
+		see_directory();
 		if (look_at(pid) != SEEN_STOPPED)
 			continue;
 		hold(attempt);
@@ -269,16 +330,16 @@ static void replace_unit(struct kill_attempt *attempt)
 	attempt->died[0] = true;
 	ready_fd = cluster_spawn(&cluster, 0);
 	pid = cluster.units[0];
-	if (was_hit_by(0) && attempt->action == SY_FAILPOINT_STOP) {
+	if (is_of(attempt->point, "unit") && was_hit_by(0) && attempt->action == SY_FAILPOINT_STOP) {
 		for (int i = 0; i < 600 && look_at(pid) != SEEN_STOPPED; i++)
 			wait_for_news();
-		const char *why = kill_check_others(0, true);
+		const char *why = kill_check_others(0, KILL_ILL_DEAD);
 		if (why != NULL)
 			kill_attempt_fault(attempt, "beside a unit that was stopped at its start", why);
 		hold(attempt);
 		go_on(pid);
 	}
-	ready = cluster_is_ready(ready_fd);
+	ready = cluster_is_ready(&cluster, ready_fd);
 	close(ready_fd);
 	if (!ready && was_hit_by(pid) && attempt->action == SY_FAILPOINT_KILL) {
 		cluster_kill(&cluster, 0, SIGKILL);
@@ -290,18 +351,93 @@ static void replace_unit(struct kill_attempt *attempt)
 	}
 }
 
+/* --- Points of the directory that neither a client nor a unit comes to. --- */
+
+static uint64_t incarnation_of(const struct sy_unit_list *list, enum sy_unit_state *ret_state)
+{
+	*ret_state = DRAINING < list->count ? list->units[DRAINING].state : SY_UNIT_NONE;
+	return DRAINING < list->count ? list->units[DRAINING].incarnation : 0;
+}
+
+/* What it has answered stays so, whatever becomes of it. */
+static const char *ask_directory(struct sy_dir_client *client, uint64_t *epoch, sy_error *err)
+{
+	const uint64_t end_ns = sy_clock_now_ns() + LIMIT_MS * MILLISECOND_NS;
+	const enum sy_unit_state wanted[] = {SY_UNIT_DRAINING, SY_UNIT_ACTIVE};
+	struct sy_unit_list list = {0};
+	struct sy_dir_stats stats;
+	enum sy_unit_state state;
+	uint64_t now;
+
+	if (sy_dir_client_epoch(client, end_ns, &now, err) != SY_OK ||
+	    sy_dir_client_stats(client, end_ns, &stats, err) != SY_OK)
+		return err->message;
+	if (now < *epoch || stats.requests == 0)
+		return "its epoch fell, or it counts nothing";
+	*epoch = now;
+	for (int i = 0; i < 2; i++) {
+		if (sy_dir_client_units(client, 0, end_ns, &list, err) != SY_OK)
+			return err->message;
+		uint64_t incarnation = incarnation_of(&list, &state);
+		sy_unit_list_done(&list);
+		if (sy_dir_client_set_state(client, DRAINING, incarnation, wanted[i], end_ns, err) !=
+		            SY_OK ||
+		    sy_dir_client_units(client, 0, end_ns, &list, err) != SY_OK)
+			return err->message;
+		(void)incarnation_of(&list, &state);
+		sy_unit_list_done(&list);
+		if (state != wanted[i])
+			return "a state that it had answered for is another one";
+	}
+	return NULL;
+}
+
+static bool look_at_directory(void *unused)
+{
+	(void)unused;
+	return see_directory();
+}
+
+static void ask_it(struct kill_attempt *attempt)
+{
+	struct sy_dir_client *client;
+	const char *why = NULL;
+	uint64_t epoch = 0;
+	sy_error err = {0};
+
+	if (sy_dir_client_open(cluster.directory, &client, &err) != SY_OK) {
+		kill_attempt_fault(attempt, "directory", err.message);
+		return;
+	}
+	sy_dir_client_set_interrupt(client, look_at_directory, NULL);
+	for (int i = 0; i < ASK_ROUNDS && why == NULL; i++)
+		why = ask_directory(client, &epoch, &err);
+	if (why == NULL) /* and the unit has heard that it does not drain any more */
+		why = kill_check_others(KILL_UNITS, KILL_ILL_LIVES);
+	if (why != NULL)
+		kill_attempt_fault(attempt, "directory", why);
+	sy_dir_client_close(client);
+}
+
 bool kill_is_of_a_start(uint32_t point)
 {
-	return point == SY_FAILPOINT_UNIT_SLAB_NAMED || point == SY_FAILPOINT_UNIT_SLAB_MADE ||
-	       point == SY_FAILPOINT_UNIT_REGISTERING || point == SY_FAILPOINT_UNIT_REGISTERED ||
-	       point == SY_FAILPOINT_UNIT_LEAVING;
+	const uint32_t points[] = {
+		SY_FAILPOINT_UNIT_SLAB_NAMED, SY_FAILPOINT_UNIT_SLAB_MADE, SY_FAILPOINT_UNIT_REGISTERING,
+		SY_FAILPOINT_UNIT_REGISTERED, SY_FAILPOINT_UNIT_LEAVING, SY_FAILPOINT_DIRECTORY_DEATH_TOLD,
+		SY_FAILPOINT_DIRECTORY_DEATH_KNOWN, SY_FAILPOINT_DIRECTORY_DEATH_STORED,
+		SY_FAILPOINT_DIRECTORY_STATE_WRITTEN, SY_FAILPOINT_DIRECTORY_STATE_MOVED};
+
+	for (size_t i = 0; i < sizeof points / sizeof points[0]; i++) {
+		if (points[i] == point)
+			return true;
+	}
+	return is_about(point, SY_DIR_OP_REGISTER) || is_about(point, SY_DIR_OP_EXITED);
 }
 
 static void give_orders(struct kill_attempt *attempt)
 {
 	uint32_t point = attempt->point;
-	bool of_client = strncmp(sy_failpoint_name(point), "client", 6) == 0;
-	bool kills_unit = !of_client && attempt->action == SY_FAILPOINT_KILL;
+	bool kills_unit = is_of(point, "unit") && attempt->action == SY_FAILPOINT_KILL;
 	struct kill_orders *orders = &attempt->orders;
 
 	attempt->hold_ns = (attempt->patient ? 20 + attempt->seed % 60 : 400) * MILLISECOND_NS;
@@ -328,10 +464,13 @@ bool kill_attempt(struct kill_attempt *attempt, uint32_t nth)
 	for (int i = 0; i < KILL_ROWS; i++)
 		journal->rows[i].count = 1; /* absent */
 	attempt->log = journal;
+	under_way = attempt;
 	give_orders(attempt);
 	arm(attempt, nth);
 	if (kill_is_of_a_start(attempt->point))
 		replace_unit(attempt);
+	else if (is_of_asking(attempt->point))
+		ask_it(attempt);
 	else
 		watch_victim(attempt);
 	hit = disarm();
@@ -362,8 +501,10 @@ void kill_attempt_start(bool tier)
 		setenv("TEST_SSD_DIR", ssd_dir, 1);
 		setenv("TEST_SSD_BYTES", "16777216", 1); /* one segment */
 	}
+	setenv("TEST_LEASES", "1", 1);
 	cluster_start(&cluster, KILL_UNITS, tier ? KILL_TIER_SLAB_BYTES : KILL_SLAB_BYTES, true);
 	kill_check_start(&cluster, tier ? ssd_dir : NULL);
+	cluster.look = see_directory;
 }
 
 /* The units' lock files stay in it. */
@@ -383,6 +524,7 @@ static void remove_ssd_dir(void)
 void kill_attempt_stop(void)
 {
 	kill_check_stop();
+	cluster.look = NULL;
 	cluster_stop(&cluster);
 	unlink(control_path);
 	unlink(journal_path);

@@ -1,5 +1,6 @@
 /* One fault of the kill loop: whoever comes to a failpoint is killed, stopped or held there, a
- * victim (kill_victim.c) works meanwhile, and afterwards all is looked at (kill_check.h). */
+ * victim (kill_victim.c) works meanwhile, a unit is replaced or the directory is asked, and
+ * afterwards all is looked at (kill_check.h). */
 #ifndef SY_TEST_KILL_ATTEMPT_H
 #define SY_TEST_KILL_ATTEMPT_H
 
@@ -24,7 +25,8 @@ struct kill_attempt {
 	struct kill_orders orders;
 	uint64_t hold_ns;
 	pid_t victim;
-	bool victim_gone, unit_seen, died[KILL_UNITS];
+	bool victim_gone, seen; /* seen: a unit or the directory, at the point */
+	bool died[KILL_UNITS];
 	int victim_status;
 };
 
@@ -37,7 +39,7 @@ void kill_attempt_stop(void);
 bool kill_attempt(struct kill_attempt *attempt, uint32_t nth);
 /* Notes a fault, if it is the first. */
 void kill_attempt_fault(struct kill_attempt *attempt, const char *what, const char *why);
-/* Is it passed by a unit that starts or ends, once each time? */
+/* Is it passed when a unit starts or ends, once each time? */
 bool kill_is_of_a_start(uint32_t point);
 
 #endif

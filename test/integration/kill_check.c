@@ -24,6 +24,7 @@ static struct usual {
 	size_t fds, threads;
 } usual[KILL_UNITS];
 static size_t usual_files;
+static struct { size_t fds, threads; } usual_directory;
 static const char *ssd_dir; /* NULL: no disk tier */
 
 static const uint64_t residents[RESIDENTS] = {0, 1, 2, 3};
@@ -84,7 +85,7 @@ static const char *judge(uint64_t row, const struct kill_row *known, bool may_be
 	return why != NULL ? say("row %llu: %s", (unsigned long long)row, why) : NULL;
 }
 
-const char *kill_check_others(uint32_t ill, bool dead)
+const char *kill_check_others(uint32_t ill, enum kill_ill how)
 {
 	const uint64_t moment_ns = 100000000;
 	sy_error err = {0};
@@ -108,8 +109,10 @@ const char *kill_check_others(uint32_t ill, bool dead)
 	sy_status status = get_row(ill, sy_deadline_after(moment_ns), &result, &err);
 	sy_result_free(result);
 	/* Not lost before the directory says so; and it may be too busy to say so in this time. */
-	if (status != SY_E_TIMEOUT && status != SY_E_TRANSFER_FAILED &&
-	    status != (dead ? SY_E_LOST : SY_OK))
+	bool may_be = status == SY_E_TIMEOUT || status == SY_E_TRANSFER_FAILED ||
+	              (status == SY_OK && how != KILL_ILL_DEAD) ||
+	              (status == SY_E_LOST && how != KILL_ILL_LIVES);
+	if (!may_be)
 		return say("a get from the ill unit: %s: %s", sy_status_name(status), err.message);
 	return NULL;
 }
@@ -271,6 +274,23 @@ static const char *differs(const sy_unit_report *report)
 	return NULL;
 }
 
+/* Who has answered and stored anything still knows it, and nothing is left of those that asked. */
+static const char *directory_differs(const sy_unit_report *reports)
+{
+	size_t fds = entries_of("/proc/%d/fd", cluster->server), threads = threads_of(cluster->server);
+
+	for (uint32_t u = 0; u < KILL_UNITS; u++) {
+		if (strcmp(reports[u].state, "active") != 0 ||
+		    reports[u].pid != (uint64_t)cluster->units[u])
+			return say("the directory has unit %u as process %llu, %s", u,
+			           (unsigned long long)reports[u].pid, reports[u].state);
+	}
+	if (fds > usual_directory.fds || threads > usual_directory.threads)
+		return say("the directory: %zu descriptors and %zu threads, %zu and %zu before", fds,
+		           threads, usual_directory.fds, usual_directory.threads);
+	return NULL;
+}
+
 /* What was given back may still travel: asked until it is as usual, for a while. */
 static const char *settle(void)
 {
@@ -286,6 +306,8 @@ static const char *settle(void)
 		why = NULL;
 		for (uint32_t u = 0; u < KILL_UNITS && why == NULL; u++)
 			why = differs(&reports[u]);
+		if (why == NULL)
+			why = directory_differs(reports);
 		if (why == NULL && run_files() != usual_files)
 			why = say("%zu files in the run directory, %zu before", run_files(), usual_files);
 		if (why != NULL)
@@ -433,6 +455,8 @@ void kill_check_start(struct cluster *given, const char *given_ssd_dir)
 		usual[u].fds = usual_fds(cluster->units[u]);
 		slab_of(cluster->units[u], slabs[u], sizeof slabs[u]);
 	}
+	usual_directory.fds = usual_fds(cluster->server);
+	usual_directory.threads = threads_of(cluster->server);
 	usual_files = run_files();
 	if (ssd_dir != NULL && put_residents() != NULL) {
 		fprintf(stderr, "kill_check: %s\n", wrong);

@@ -10,9 +10,14 @@
  * ssd_dir: of the units' disk tier; NULL: they have none. */
 void kill_check_start(struct cluster *cluster, const char *ssd_dir);
 void kill_check_stop(void);
+enum kill_ill {
+	KILL_ILL_LIVES,
+	KILL_ILL_DEAD, /* by the directory */
+	KILL_ILL_EITHER,
+};
 /* While unit `ill` (KILL_UNITS: none) is stopped or gone: the others serve, and the ill one's
- * rows are said to be lost only if it is dead by the directory. */
-const char *kill_check_others(uint32_t ill, bool dead);
+ * rows are said to be lost only if it is dead. */
+const char *kill_check_others(uint32_t ill, enum kill_ill how);
 /* All rows, then, when the victim's are cleared, the accounts, descriptors, threads and files.
  * died: the units that are another incarnation now. */
 const char *kill_check_after(const struct kill_log *log, const bool *died);

@@ -1,6 +1,6 @@
-/* At every failpoint, on the client's side and on the unit's, whoever comes there is killed,
- * stopped or held. After each: every row that lives and was acknowledged is right, the accounts
- * are what they were, nothing is left of anybody, and no call was late.
+/* At every failpoint, of client, unit and directory, whoever comes there is killed, stopped or
+ * held. After each: every row that lives and was acknowledged is right, the accounts are what they
+ * were, nothing is left of anybody, and no call was late.
  *
  * kill_loop [--rounds N] [--jobs N] [--seed N] [--only POINT[:ACTION]] [--list] */
 #include "kill_attempt.h"

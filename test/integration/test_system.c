@@ -274,7 +274,7 @@ static bool has_failed(void)
 static bool starts(void)
 {
 	int status, ready_fd = cluster_spawn(&cluster, 1);
-	bool ready = cluster_is_ready(ready_fd);
+	bool ready = cluster_is_ready(&cluster, ready_fd);
 
 	close(ready_fd);
 	if (ready)
@@ -508,7 +508,7 @@ int main(int argc, char **argv)
 {
 	is_unit = argc > 1 && strcmp(argv[1], "cluster-unit") == 0;
 	/* Descriptors are counted by the highest: one that we were started with must not be it. */
-	if (!is_unit)
+	if (argc == 1)
 		close_range(3, UINT_MAX, 0);
 	share();
 	cluster_main(argc, argv);

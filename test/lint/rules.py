@@ -58,7 +58,7 @@ FAILPOINT_EFFECTS = {
 }
 FAILPOINT_EFFECT_ENUM = re.compile(r"enum sy_(?:machine_)?effect_kind \{(.*?)\};", re.S)
 FAILPOINT_NONE = {"UNIT_EFFECT_FENCE"}
-FAILPOINT_FOLDERS = {"CLIENT": "client", "UNIT": "unit"}
+FAILPOINT_FOLDERS = {"CLIENT": "client", "UNIT": "unit", "DIRECTORY": "directory"}
 
 # Symbols that the libraries of base and core may leave undefined, beside their own sy_*.
 BASE_SYMBOLS = set("""
