@@ -5,7 +5,8 @@ A suite that is missing, broken, empty or out of time is a failure, never a pass
 unless HACKING.md lists its reason. Use it through scripts/check, which installs what it needs.
 
 Suites run in lanes, two of them where there are two processors: one that keeps all processors busy
-by itself has one other beside it that does not. No suite may depend on what else the machine does.
+by itself has one other beside it that does not, and both have one that mostly waits. No suite may
+depend on what else the machine does.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import glob
 import json
 import os
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -32,6 +34,7 @@ RECAP_LINES = 12
 FAULT = re.compile(r"FAILED|FAIL:|Failure!|ERROR|Error:|panic|Sanitizer")
 COMPILE_FAULT = re.compile(r"\berror:|\bERROR:|\bwarning:|undefined reference|^FAILED")
 BUILD_LIMIT_S = 1200
+GONE_S = 10  # until a process that was killed is
 SHARED_DATA = Path(os.environ.get("SLABYARD_DATA") or ROOT.parent / "shared" / "data")
 
 
@@ -44,6 +47,10 @@ class Suite:
     def is_wide(self):
         """Does it run several things at a time by itself?"""
         return self.kind == "meson" or any("{jobs}" in word for word in self.what)
+
+    def waits(self):
+        """Does it wait for most of its time? Its programs run one after the other."""
+        return self.kind == "each"
 
     def program(self):
         """What no other suite may run at the same time: it has files of its own."""
@@ -81,10 +88,78 @@ def skip_allowed(reason, allowed):
 
 
 running = set()  # process groups to end with us
+this_lane = threading.local()  # cpu_s: what the processes of its job took so far
+
+MARK = "SLABYARD_CHECK"  # in the environment of all that a command starts, a value for each
+SLABS = Path("/dev/shm")
+
+
+def await_end(child, limit_s):
+    """Its exit status; None: it is past its limit, and was killed with its group."""
+    watched = os.pidfd_open(child.pid)
+    try:
+        in_time = select.select([watched], [], [], limit_s)[0]
+    finally:
+        os.close(watched)
+    if not in_time:
+        os.killpg(child.pid, signal.SIGKILL)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    this_lane.cpu_s = getattr(this_lane, "cpu_s", 0) + used.ru_utime + used.ru_stime
+    return child.returncode if in_time else None
+
+
+def processes():
+    return [path for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def end_marked(mark):
+    """Ends what a command started and left, such as a cluster whose test was killed."""
+    wanted = f"{MARK}={mark}".encode()
+    for process in processes():
+        try:
+            watched = os.pidfd_open(int(process.name))
+        except OSError:
+            continue  # gone
+        try:
+            if wanted in (process / "environ").read_bytes().split(b"\0"):
+                signal.pidfd_send_signal(watched, signal.SIGKILL)
+                select.select([watched], [], [], GONE_S)
+        except OSError:
+            pass  # gone meanwhile, or somebody else's
+        finally:
+            os.close(watched)
+
+
+def remove_slabs(since):
+    """Those made since then that no process has any more: of units that were killed, and whose
+    run directory no other unit will ever start in."""
+    left = [path for path in SLABS.glob("slabyard-*") if is_of(path, since)]
+    if not left:
+        return
+    used = set()
+    for process in processes():
+        try:
+            used |= set(re.findall(r"/dev/shm/slabyard-\S+", (process / "maps").read_text()))
+            used |= {os.readlink(fd) for fd in (process / "fd").iterdir()}
+        except OSError:
+            pass
+    for path in left:
+        if str(path) not in used:
+            path.unlink(missing_ok=True)
+
+
+def is_of(path, since):
+    try:
+        made = path.stat()
+    except OSError:
+        return False
+    return made.st_uid == os.getuid() and made.st_mtime >= since
 
 
 def execute(command, log, limit_s, env):
     """Runs a command to its end or its limit; returns (exit status or None, its output)."""
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
     with open(log, "ab+") as out:
         start = out.seek(0, os.SEEK_END)
         try:
@@ -94,21 +169,18 @@ def execute(command, log, limit_s, env):
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=ROOT,
-                env=env,
+                env=env | {MARK: mark},
                 start_new_session=True,
             )
         except OSError as fault:
             out.write(f"cannot run {command[0]}: {fault}\n".encode())
             return 127, f"cannot run {command[0]}: {fault}"
         running.add(child.pid)
-        try:
-            status = child.wait(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+        status = await_end(child, limit_s)
+        if status is None:
             out.write(f"out of time after {limit_s:g} s\n".encode())
-            status = None
         running.discard(child.pid)
+        end_marked(mark)
         out.seek(start)
         return status, out.read().decode(errors="replace")
 
@@ -125,7 +197,7 @@ class Runner:
     def __init__(self, options, builds):
         self.options, self.builds = options, builds
         self.built = {}
-        self.slower = options.lanes  # than alone: for limits
+        self.slower = options.lanes + (options.lanes > 1)  # than alone: for limits
         self.allowed = allowed_reasons(ROOT / "HACKING.md")
         self.fixed = fixed_addresses()
 
@@ -305,9 +377,9 @@ def recap(broken):
             print("  | " + line[:300])
 
 
-def report(name, count, seconds, log):
+def report(name, count, seconds, cpu_s, log):
     word = "FAILED" if count.failed else "ok"
-    counts = f"{count.passed:5} passed, {count.failed} failed {seconds:7.1f} s"
+    counts = f"{count.passed:5} passed, {count.failed} failed {seconds:7.1f} s {cpu_s:7.1f} s cpu"
     note = f" ({count.note})" if count.note else ""
     print(
         f"{word:<8} {name:<18} {counts}{note}",
@@ -348,13 +420,14 @@ def choose(suites, builds, names, long):
 class Job:
     """A build or a suite, to be run when what it needs is there and nothing is in its way."""
 
-    def __init__(self, name, run, wide, needs, program, lines):
-        self.name, self.run, self.wide = name, run, wide
+    def __init__(self, name, run, wide, waits, needs, program, lines):
+        self.name, self.run, self.wide, self.waits = name, run, wide, waits
         self.needs, self.program, self.lines = needs, program, lines
 
 
 class Lanes:
-    """Runs jobs in their order, as many at a time as there are lanes, one wide one at most."""
+    """Runs jobs in their order, as many at a time as there are lanes, one wide one at most; beside
+    them, if there is more than one lane, one that waits."""
 
     def __init__(self, jobs, lanes, runner):
         self.waiting, self.now, self.done = list(jobs), [], {"-"}
@@ -363,8 +436,14 @@ class Lanes:
         self.total, self.broken, self.fault = Count(), [], None
 
     def may_start(self, job):
-        return job.needs in self.done and not any(
-            job.program == other.program or (job.wide and other.wide) for other in self.now
+        beside = [other for other in self.now if other.waits == job.waits or self.lanes == 1]
+        room = 1 if job.waits else self.lanes
+        return (
+            job.needs in self.done
+            and len(beside) < room
+            and not any(
+                job.program == other.program or (job.wide and other.wide) for other in self.now
+            )
         )
 
     def next(self):
@@ -379,12 +458,12 @@ class Lanes:
                 self.changed.wait()
         return None
 
-    def end(self, job, count, seconds):
+    def end(self, job, count, seconds, cpu_s):
         with self.changed:
             for line in job.lines:
                 print(line)
             self.runner.settle_skips(count)
-            report(job.name, count, seconds, LOGS / f"{job.name}.log")
+            report(job.name, count, seconds, cpu_s, LOGS / f"{job.name}.log")
             self.total.add(count)
             if count.failed:
                 self.broken.append((job.name, LOGS / f"{job.name}.log"))
@@ -395,16 +474,16 @@ class Lanes:
     def lane(self):
         try:
             while job := self.next():
-                started = time.monotonic()
+                started, this_lane.cpu_s = time.monotonic(), 0
                 count = job.run()
-                self.end(job, count, time.monotonic() - started)
+                self.end(job, count, time.monotonic() - started, this_lane.cpu_s)
         except BaseException as fault:
             with self.changed:
                 self.fault = self.fault or fault
                 self.changed.notify_all()
 
     def run(self):
-        threads = [threading.Thread(target=self.lane, daemon=True) for _ in range(self.lanes)]
+        threads = [threading.Thread(target=self.lane, daemon=True) for _ in range(self.lanes + 1)]
         try:
             for thread in threads:
                 thread.start()
@@ -444,10 +523,11 @@ def main():
     chosen, wanted = choose(suites, builds, options.suites, options.long)
     LOGS.mkdir(parents=True, exist_ok=True)
     runner = Runner(options, builds)
-    jobs = [
-        Job(f"build-{name}", lambda name=name: runner.build(name), True, "-", f"build-{name}", [])
-        for name in wanted
-    ]
+    jobs = []
+    for name in wanted:
+        build = f"build-{name}"
+        compiled = lambda name=name: runner.build(name)  # noqa: E731
+        jobs.append(Job(build, compiled, True, False, "-", build, []))
     for suite in chosen:
         needs = "-" if suite.build == "-" else f"build-{suite.build}"
         jobs.append(
@@ -455,13 +535,18 @@ def main():
                 suite.name,
                 lambda suite=suite: runner.run(suite),
                 suite.is_wide(),
+                suite.waits(),
                 needs,
                 suite.program(),
                 suite.lines,
             )
         )
     lanes = Lanes(jobs, options.lanes, runner)
-    lanes.run()
+    started = time.time()
+    try:
+        lanes.run()
+    finally:
+        remove_slabs(started)
     total = lanes.total
     recap(lanes.broken)
     print(f"{total.passed} passed, {total.failed} failed")

@@ -168,6 +168,23 @@ class Running(unittest.TestCase):
         status, last, text = self.check("suite a - 0.2 run sleep 60\n")
         self.assertEqual((status, last), (1, "0 passed, 1 failed"), text)
 
+    def test_what_is_left_is_ended_and_removed(self):
+        """A program of a session of its own, and the slab of a unit that is gone; what somebody
+        has stays."""
+        slab = f"/dev/shm/slabyard-test-{os.getpid()}"
+        mine = Path(slab + "-used")
+        self.write(
+            "leave.sh",
+            f"setsid sleep 600 9<>{slab}-held & echo $! >pid; echo x >{slab}; echo x >{mine}\n",
+        )
+        self.addCleanup(mine.unlink, missing_ok=True)
+        with mine.open("a"):
+            status, last, text = self.check("suite a - 60 run bash leave.sh\n")
+        self.assertEqual((status, last), (0, "1 passed, 0 failed"), text)
+        left = Path("/proc", (self.tree / "pid").read_text().strip(), "status")
+        self.assertTrue(not left.exists() or "\nState:\tZ" in left.read_text())
+        self.assertEqual([*Path("/dev/shm").glob(Path(slab).name + "*")], [mine])
+
     def test_the_end_says_what_failed(self):
         self.write("test_it.sh", "echo FAILED: the third thing; seq 200; exit 1\n")
         status, _, text = self.check("suite a - 9 each test_*.sh\nsuite b - 9 run true\n")
@@ -181,6 +198,17 @@ class Running(unittest.TestCase):
         suites = "suite a - 60 run sh meet.sh a b\nsuite b - 60 run sh meet.sh b a\n"
         status, last, text = self.check(suites, "--lanes", "2")
         self.assertEqual((status, last), (0, "2 passed, 0 failed"), text)
+
+    def test_what_waits_runs_beside_both(self):
+        meet = "touch $1; for i in $(seq 2000); do [ -e a ] && [ -e b ] && [ -e c ] && exit 0; "
+        self.write("meet.sh", meet + "sleep 0.01; done; exit 1\n")
+        self.write("test_c.sh", "sh meet.sh c\n")
+        suites = (
+            "suite a - 60 run sh meet.sh a\nsuite b - 60 run sh meet.sh b\n"
+            "suite c - 60 each test_*.sh\n"
+        )
+        status, last, text = self.check(suites, "--lanes", "2")
+        self.assertEqual((status, last), (0, "3 passed, 0 failed"), text)
 
     def test_what_has_files_of_its_own_runs_alone(self):
         """So does one that keeps all processors busy beside another such one."""
