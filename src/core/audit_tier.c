@@ -56,14 +56,19 @@ static const char *blob_fault(struct sy_core *core, uint32_t index, uint32_t *io
 const char *sy_tier_fault(struct sy_core *core)
 {
 	const struct sy_tier *tier = &core->volatiles.tier;
-	uint32_t io = 0, listed = 0, total = 0;
+	uint32_t io = 0, listed = 0, total = 0, copies = 0;
 	const char *fault = NULL;
 	if (!sy_tier_is_on(core))
 		return NULL;
 	for (int list = SY_TIER_COLD; list < SY_TIER_LISTS && fault == NULL; list++)
 		fault = list_fault(core, (enum sy_tier_list)list, &total);
-	for (uint32_t i = 1; i <= core->tables.blobs.touched && fault == NULL; i++)
+	for (uint32_t i = 1; i <= core->tables.blobs.touched && fault == NULL; i++) {
+		const struct sy_blob *blob = sy_blob_at(core, i);
+		copies += blob->state != SY_BLOB_FREE && blob->entry_count == 0;
 		fault = blob_fault(core, i, &io, &listed);
+	}
+	if (fault == NULL && copies != tier->copy_count)
+		fault = "the count of copies of what is on disk is wrong";
 	if (fault == NULL && (io != tier->writes_running + tier->reads_running || listed != total))
 		fault = "the disk operations under way, or the lists, do not add up";
 	return fault;

@@ -121,6 +121,7 @@ uint32_t sy_blob_copy(struct sy_core *core, uint32_t source, enum sy_space_id sp
 	}
 	struct sy_blob *blob = sy_blob_at(core, index);
 	const struct sy_blob *from = sy_blob_at(core, source);
+	core->volatiles.tier.copy_count++;
 	blob->ns = from->ns;
 	blob->id = from->id;
 	blob->generation = blob->grant = core->tables.next_generation++;
@@ -155,7 +156,9 @@ uint32_t sy_blob_alloc(struct sy_core *core, uint32_t ns, sy_blob_id id, enum sy
                        uint64_t nbytes, uint32_t entry_count, enum sy_resource *ret_short)
 {
 	SY_ASSERT(nbytes > 0 && nbytes <= SY_BLOB_MAX_BYTES);
-	uint32_t index = sy_pool_take(core, &core->tables.blobs);
+	uint32_t count = core->tables.blobs.used - core->volatiles.tier.copy_count;
+	uint32_t index =
+		count < core->params.max_entries ? sy_pool_take(core, &core->tables.blobs) : 0;
 	if (index == 0) {
 		*ret_short = SY_RESOURCE_BLOBS;
 		return 0;
@@ -183,6 +186,7 @@ uint32_t sy_blob_alloc(struct sy_core *core, uint32_t ns, sy_blob_id id, enum sy
 static void give_back(struct sy_core *core, uint32_t index)
 {
 	struct sy_blob *blob = sy_blob_at(core, index);
+	bool is_copy = sy_tier_is_on(core) && blob->entry_count == 0;
 	if (blob->by_id)
 		unlink_id(core, index);
 	sy_entry_drop_all(core, index);
@@ -190,6 +194,7 @@ static void give_back(struct sy_core *core, uint32_t index)
 		region_close(core, blob);
 	sy_blob_close_run(core, index);
 	sy_tier_forget(core, index);
+	core->volatiles.tier.copy_count -= is_copy;
 	sy_name_give(core, &core->tables.namespaces, blob->ns, 1);
 	sy_pool_give(core, &core->tables.blobs, index);
 }

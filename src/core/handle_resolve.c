@@ -111,7 +111,7 @@ static uint32_t lies_in(struct lookup *l, const struct sy_entry *e, uint64_t nby
 		*ret_base = UINT64_C(0) - at;
 		return e->blob;
 	}
-	uint32_t copy = sy_load_find(core, e->blob, at, at + nbytes);
+	uint32_t copy = sy_load_find(core, e->blob, at, at + nbytes, l->call->step->now_ns);
 	if (copy != 0)
 		*ret_base = sy_blob_at(core, copy)->offset - sy_tiered_at(core, copy)->source_at;
 	return copy;

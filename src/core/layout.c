@@ -101,12 +101,14 @@ static void place_tables(struct layout *layout, const struct sy_core_params *par
                          struct sy_tables *tables)
 {
 	uint32_t entries = params->max_entries;
-	place_pool(layout, &tables->blobs, sizeof(struct sy_blob), entries);
+	/* Copies of what is on disk are blobs, too: where all others are used it can still be read. */
+	uint32_t blobs = params->disk_bytes > 0 ? 2 * entries : entries;
+	place_pool(layout, &tables->blobs, sizeof(struct sy_blob), blobs);
 	tables->id_bucket_count = entries / ID_CHAIN + 1;
 	tables->id_buckets_at = place_buckets(layout, tables->id_bucket_count);
-	/* Blobs, a hole before each, and one after the last of each space; all of it once more for
-	 * the disk. */
-	uint32_t regions = params->disk_bytes > 0 ? 4 * entries + SY_SPACE_COUNT : 2 * entries + 1;
+	/* Blobs, a hole before each, and one after the last of each space; on the disk there are
+	 * none of copies. */
+	uint32_t regions = params->disk_bytes > 0 ? 6 * entries + SY_SPACE_COUNT : 2 * entries + 1;
 	place_pool(layout, &tables->regions, sizeof(struct sy_region), regions);
 	place_pool(layout, &tables->entries, sizeof(struct sy_entry), entries);
 	tables->entry_bucket_count = entries;
@@ -135,7 +137,7 @@ static void place_volatiles(struct layout *layout, const struct sy_core_params *
 	place_pool(layout, &volatiles->parked, sizeof(struct sy_parked), params->max_parked);
 	place_pool(layout, &volatiles->jobs, sizeof(struct sy_job), jobs);
 	place_pool(layout, &volatiles->tier.blobs, sizeof(struct sy_tiered),
-	           params->disk_bytes > 0 ? params->max_entries : 0);
+	           params->disk_bytes > 0 ? 2 * params->max_entries : 0);
 	uint64_t rows = ((uint64_t)jobs + 1) * SY_ROWS_PER_RELEASE_MAX;
 	uint64_t fields = ((uint64_t)jobs + 1) * SY_FIELDS_PER_REQUEST_MAX;
 	volatiles->job_rows_at = place(layout, rows, sizeof(uint64_t));

@@ -21,7 +21,7 @@ enum {
 	SY_TIER_HIGH_PERCENT = 85,
 	SY_TIER_LOW_PERCENT = 75,
 	SY_TIER_RUNNING_MAX = 16,  /* writes, and as many reads, with the shell at once */
-	SY_TIER_QUEUED_MAX = 256,  /* reads that wait; past that Busy(loading) */
+	SY_TIER_QUEUED_MAX = 256,  /* reads that wait; past that Busy(loading) for others */
 	SY_TIER_COPIES_MAX = 4,    /* of parts of one blob; the next one is of the whole */
 };
 
@@ -49,13 +49,14 @@ uint64_t sy_tier_kept_bytes(const struct sy_core *core);
 /* tier_load.c. One resolve: begin, ask for each value that is on disk, then start. */
 void sy_load_begin(struct sy_core *core);
 /* The ready copy that has this range of the blob, or 0: it is noted as asked for. */
-uint32_t sy_load_find(struct sy_core *core, uint32_t blob, uint64_t from, uint64_t to);
+uint32_t sy_load_find(struct sy_core *core, uint32_t blob, uint64_t from, uint64_t to,
+                      uint64_t now_ns);
 
 enum sy_load_start {
 	SY_LOAD_NONE,    /* nothing was asked for */
 	SY_LOAD_WAIT,    /* wait for *ret_copy, or, if that is 0, for a hole of *ret_need */
 	SY_LOAD_FULL,    /* as much as *ret_need cannot be had at once */
-	SY_LOAD_TOO_MANY /* the queue is full */
+	SY_LOAD_TOO_MANY /* the queue is full, of others' reads */
 };
 /* Begins the reads that were asked for and are not under way, unless they are more than `limit`
  * bytes. It may take the room of copies that somebody has had; first: also of those that others

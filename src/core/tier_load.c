@@ -51,11 +51,22 @@ static uint32_t find_copy(struct sy_core *core, uint32_t blob, uint64_t from, ui
 	return 0;
 }
 
-uint32_t sy_load_find(struct sy_core *core, uint32_t blob, uint64_t from, uint64_t to)
+/* Somebody still wants it: it waits as long again, at the end of the line. */
+static void keep(struct sy_core *core, uint32_t copy, uint64_t now_ns)
+{
+	struct sy_tiered *t = sy_tiered_at(core, copy);
+	t->asked = core->volatiles.tier.resolves;
+	t->idle_until_ns = sy_max_u64(t->idle_until_ns, now_ns + core->params.park_max_ns + idle_ns);
+	if (t->list == SY_TIER_IDLE)
+		sy_tier_move(core, copy, SY_TIER_IDLE);
+}
+
+uint32_t sy_load_find(struct sy_core *core, uint32_t blob, uint64_t from, uint64_t to,
+                      uint64_t now_ns)
 {
 	uint32_t copy = find_copy(core, blob, from, to, true);
 	if (copy != 0)
-		sy_tiered_at(core, copy)->asked = core->volatiles.tier.resolves;
+		keep(core, copy, now_ns);
 	else
 		ask(core, blob, from, to);
 	return copy;
@@ -143,8 +154,12 @@ enum sy_load_start sy_load_start(struct sy_core *core, uint64_t now_ns, uint64_t
 		uint64_t from, to;
 		widen(core, blob, &from, &to);
 		uint32_t copy = find_copy(core, blob, from, to, false);
-		if (copy == 0 && tier->lists[SY_TIER_READS].count >= SY_TIER_QUEUED_MAX)
-			return SY_LOAD_TOO_MANY;
+		if (copy == 0 && tier->lists[SY_TIER_READS].count >= SY_TIER_QUEUED_MAX) {
+			/* With some of its own among them it goes on when those are read. */
+			if (wait == 0 && need == 0)
+				return SY_LOAD_TOO_MANY;
+			break;
+		}
 		if (copy == 0)
 			copy = begin(core, blob, from, to, first, now_ns);
 		if (copy == 0)

@@ -163,6 +163,7 @@ struct sy_tier {
 	struct sy_pool blobs; /* struct sy_tiered; items are never taken or given */
 	struct sy_chain lists[SY_TIER_LISTS];
 	uint32_t writes_running, reads_running;
+	uint32_t copy_count;     /* blobs that are copies: no part of what max_entries allows */
 	uint64_t demoting_bytes; /* of the slab's own space, on their way out */
 	uint64_t pause_until_ns; /* after a failed write */
 	uint64_t resolves;       /* number of the last resolve that asked */

@@ -1,0 +1,72 @@
+/* Reads of what is on disk: where records of blobs are short, and where they are many. */
+#include "tier_driver.h"
+
+enum { ROW_BYTES = 7000, FEW = 8, MANY = 3000, LOADED = 600 };
+
+/* As many blobs as there may be, most of them on disk: each can still be read. */
+static void test_all_blobs_in_use(void **state)
+{
+	(void)state;
+	struct tier_driver t = tier_open(FEW, 64 << 10);
+	for (uint64_t row = 0; row < FEW; row++)
+		tier_put_row(&t, row, ROW_BYTES);
+	assert_full_of(tier_try_row(&t, FEW, ROW_BYTES), SY_RESOURCE_BLOBS);
+	assert_true(stats(t.d).ssd_demotions > 0);
+	for (uint64_t row = 0; row < FEW; row++)
+		assert_int_equal(tier_resolve(&t, row, 1, 0).fault, SY_FAULT_NONE);
+	assert_true(stats(t.d).ssd_loads > 0);
+	/* Copies take nobody's place. */
+	release(t.d, &t.c, 1, 1, 0, 1);
+	tier_drain(&t);
+	tier_put_row(&t, FEW, ROW_BYTES);
+	tier_close(&t);
+}
+
+/* Far more reads than wait at once are one answer all the same, and none is done twice. */
+static void test_many_blobs_at_once(void **state)
+{
+	(void)state;
+	struct tier_driver t = tier_open(65536, 8 << 20);
+	for (uint64_t row = 0; row < MANY; row++)
+		tier_put_row(&t, row, ROW_BYTES);
+	uint64_t on_disk = stats(t.d).ssd_demotions;
+	assert_true(on_disk > 3 * LOADED);
+	assert_int_equal(tier_resolve(&t, 0, LOADED, 0).fault, SY_FAULT_NONE);
+	assert_int_equal(t.reads, LOADED);
+	tier_close(&t);
+}
+
+/* What a resolve that is told Busy asked for stays as long as it comes back for it, however long
+ * the last of it takes. */
+static void test_copies_wait_for_the_last(void **state)
+{
+	(void)state;
+	struct tier_driver t = tier_open(65536, 1 << 20);
+	for (uint64_t row = 0; row < 400; row++)
+		tier_put_row(&t, row, ROW_BYTES);
+	t.reads = 0;
+	t.held = 1;
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(tier_resolve(&t, 0, FEW, 0).fault, SY_FAULT_BUSY);
+		advance(t.d, 1ull * SEC);
+		tier_note(&t);
+		tier_drain(&t);
+		assert_int_equal(t.answer.busy, SY_BUSY_LOADING);
+		advance(t.d, 2ull * SEC);
+	}
+	t.held = 0;
+	tier_drain(&t);
+	assert_int_equal(tier_resolve(&t, 0, FEW, 0).fault, SY_FAULT_NONE);
+	assert_int_equal(t.reads, FEW);
+	tier_close(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all_blobs_in_use),
+		cmocka_unit_test(test_many_blobs_at_once),
+		cmocka_unit_test(test_copies_wait_for_the_last),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
