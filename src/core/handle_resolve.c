@@ -208,16 +208,19 @@ static enum sy_run refuse_pins(struct lookup *l)
 	return sy_refuse_full(l->call, SY_RESOURCE_PINS, need, refs->capacity - refs->used);
 }
 
-/* How much of the disk one resolve may have in the slab. Whoever takes values inline copies them,
- * so it can ask for its rows in parts: a quarter is what the low watermark leaves room for, and
- * more would have to wait until others' blobs are written. */
+/* Whoever takes values inline copies them, so it can ask for its rows in parts. */
+static bool in_parts(const struct sy_event_request *r)
+{
+	return r->resolve.inline_max_bytes > 0 &&
+	       r->resolve.rows[0] != r->resolve.rows[r->resolve.row_count - 1];
+}
+
+/* How much of the disk one resolve may have in the slab: in parts a quarter, which is what the low
+ * watermark leaves room for, and more would have to wait until others' blobs are written. */
 static uint64_t load_limit(const struct lookup *l)
 {
-	const struct sy_event_request *r = l->call->request;
 	uint64_t slab_bytes = l->call->step->core->params.slab_bytes;
-	bool in_parts = r->resolve.inline_max_bytes > 0 &&
-	                r->resolve.rows[0] != r->resolve.rows[r->resolve.row_count - 1];
-	return in_parts ? slab_bytes / 4 : slab_bytes;
+	return in_parts(l->call->request) ? slab_bytes / 4 : slab_bytes;
 }
 
 /* Something is on disk: what was pinned is given back, and all is looked up again in one step once
@@ -236,6 +239,9 @@ static enum sy_run wait_for_disk(const struct lookup *l)
 	switch (sy_load_start(core, call->step->now_ns, load_limit(l), waiting->head == parked, &copy,
 	                      &need)) {
 	case SY_LOAD_WAIT:
+		/* Disk and slab are full: smaller parts have their turn in what room there is. */
+		if (copy == 0 && in_parts(call->request) && !sy_tier_writes(core))
+			return sy_refuse_bytes(call, need);
 		return sy_park_hold_load(call, copy, need);
 	case SY_LOAD_FULL:
 		return sy_refuse_bytes(call, need);

@@ -32,12 +32,16 @@ static bool can_demote(const struct sy_core *core)
 	       !tier->full && tier->pause_until_ns == 0;
 }
 
-bool sy_tier_makes_room(const struct sy_core *core)
+bool sy_tier_writes(const struct sy_core *core)
 {
 	const struct sy_tier *tier = &core->volatiles.tier;
+	return tier->writes_running > 0 || tier->lists[SY_TIER_WRITES].count > 0 || can_demote(core);
+}
+
+bool sy_tier_makes_room(const struct sy_core *core)
+{
 	return sy_tier_is_on(core) &&
-	       (tier->writes_running > 0 || tier->lists[SY_TIER_WRITES].count > 0 ||
-	        tier->lists[SY_TIER_IDLE].count > 0 || can_demote(core));
+	       (core->volatiles.tier.lists[SY_TIER_IDLE].count > 0 || sy_tier_writes(core));
 }
 
 bool sy_tier_must_stage(struct sy_core *core, uint64_t nbytes)
@@ -53,19 +57,19 @@ bool sy_tier_must_stage(struct sy_core *core, uint64_t nbytes)
 }
 
 /* What the first of those that wait lacks: bytes in one piece. 0: nobody waits for the tier. */
+static uint64_t lacking(struct sy_core *core, const struct sy_chain *waiting)
+{
+	uint32_t at = waiting->head;
+	while (at != 0 && (!sy_parked_at(core, at)->ssd || sy_parked_at(core, at)->copy != 0))
+		at = sy_parked_at(core, at)->link.next;
+	uint64_t bytes = at != 0 ? sy_parked_at(core, at)->need_bytes : 0;
+	return bytes > sy_region_largest_hole(core, SY_SPACE_SLAB) ? bytes : 0;
+}
+
 static uint64_t wanted_bytes(struct sy_core *core)
 {
 	const struct sy_volatile *v = &core->volatiles;
-	const struct sy_chain *waiting[] = {&v->parked_requests, &v->parked_loads};
-	uint64_t bytes = 0;
-	for (uint32_t i = 0; i < 2; i++) {
-		uint32_t at = waiting[i]->head;
-		while (at != 0 && (!sy_parked_at(core, at)->ssd || sy_parked_at(core, at)->copy != 0))
-			at = sy_parked_at(core, at)->link.next;
-		if (at != 0)
-			bytes = sy_max_u64(bytes, sy_parked_at(core, at)->need_bytes);
-	}
-	return bytes > sy_region_largest_hole(core, SY_SPACE_SLAB) ? bytes : 0;
+	return sy_max_u64(lacking(core, &v->parked_requests), lacking(core, &v->parked_loads));
 }
 
 static void emit(struct sy_step *step, uint32_t index, enum sy_effect_kind kind)
@@ -138,7 +142,7 @@ static uint32_t next_victim(struct sy_step *step, bool from_cold, uint32_t *look
 }
 
 /* Copies that were had go first: that costs nothing. The others are of one who waits for more:
- * they go only where no write makes room. What is still lacking then, 0: nothing. */
+ * they go only for a put, where no write makes room. What is still lacking then, 0: nothing. */
 static uint64_t drop_copies(struct sy_core *core, uint64_t wanted, uint64_t now_ns)
 {
 	for (int i = 0; i < LOOKS && wanted > 0; i++) {
@@ -146,7 +150,8 @@ static uint64_t drop_copies(struct sy_core *core, uint64_t wanted, uint64_t now_
 			break;
 		wanted = wanted_bytes(core);
 	}
-	if (wanted > 0 && core->volatiles.tier.writes_running == 0 && !can_demote(core))
+	if (lacking(core, &core->volatiles.parked_requests) > 0 &&
+	    core->volatiles.tier.writes_running == 0 && !can_demote(core))
 		(void)sy_load_evict(core, 0, false, now_ns);
 	return wanted;
 }

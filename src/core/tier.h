@@ -38,6 +38,8 @@ uint64_t sy_tier_deadline(const struct sy_core *core);
 void sy_tier_spill(struct sy_core *core, uint32_t blob, uint64_t until_ns);
 /* Its client gave the put up before the record was written: it is not published. */
 void sy_tier_abort(struct sy_core *core, uint32_t blob, uint64_t now_ns);
+/* Does it write, or could it: does room come of it? */
+bool sy_tier_writes(const struct sy_core *core);
 /* Could what lacks bytes have them soon, as far as the tier goes? */
 bool sy_tier_makes_room(const struct sy_core *core);
 /* Must a blob of so many bytes go through staging, because the tier cannot make a hole for it? */

@@ -5,7 +5,7 @@
 #include "own_mounts.h"
 #include "tier_fixture.h"
 
-enum { SLAB_BYTES = 16 << 20, ROW_BYTES = 256 << 10, ROWS = 1000, SKIPPED = 77 };
+enum { SLAB_BYTES = 16 << 20, ROW_BYTES = 256 << 10, ROWS = 1000, TOGETHER = 64, SKIPPED = 77 };
 
 static struct tier tier;
 
@@ -31,6 +31,24 @@ static void expect_row(uint64_t row)
 	assert_int_equal(tier_get(tier.client, row, ROW_BYTES), 1);
 }
 
+/* More of them than there is room for at once, for neither slab nor disk has any. */
+static void expect_together(uint64_t count)
+{
+	sy_key keys[TOGETHER];
+	sy_result *result = NULL;
+	sy_value value;
+	sy_error err = {0};
+	for (uint64_t row = 0; row < count; row++)
+		keys[row] = (sy_key){row, tier_fields[0], (uint32_t)strlen(tier_fields[0])};
+	if (sy_client_get(tier.client, keys, count, SY_GET_COPY, 0, &result, &err) != SY_OK)
+		fail_msg("get of %lu rows: %s", count, err.message);
+	for (uint64_t row = 0; row < count; row++) {
+		assert_true(sy_result_value(result, row, &value));
+		assert_int_equal(tier_version_of(row, tier_fields[0], &value, ROW_BYTES / TIER_FIELDS), 1);
+	}
+	sy_result_free(result);
+}
+
 /* Puts rows until the unit says it is full; all that it took stays, and room that comes back is
  * used again. */
 static void test_filled(void **state)
@@ -47,6 +65,7 @@ static void test_filled(void **state)
 	assert_true(tier_count(tier.client, "ssd_full") > 0);
 	for (uint64_t row = 0; row < count; row++)
 		expect_row(row);
+	expect_together(TOGETHER);
 	assert_int_equal(tier_count(tier.client, "ssd_lost_blobs"), 0);
 	for (uint64_t row = 0; row < count; row += 2)
 		assert_int_equal(sy_client_clear(tier.client, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);

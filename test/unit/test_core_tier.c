@@ -61,12 +61,33 @@ static void test_copies_wait_for_the_last(void **state)
 	tier_close(&t);
 }
 
+/* Neither slab nor disk has room: more rows than there is room to read are refused at once, for
+ * whoever copies asks for fewer, and so all can be had. Nothing is read over and over. */
+static void test_full(void **state)
+{
+	(void)state;
+	struct tier_driver t = tier_open(65536, 1 << 20);
+	uint64_t rows = 0;
+	while (tier_try_row(&t, rows, ROW_BYTES).fault == SY_FAULT_NONE)
+		rows++;
+	assert_full_of(t.answer, SY_RESOURCE_BYTES);
+	t.reads = 0;
+	assert_full_of(tier_resolve(&t, 0, 32, 1024), SY_RESOURCE_BYTES);
+	assert_int_equal(tier_resolve(&t, 0, 16, 1024).fault, SY_FAULT_NONE);
+	assert_int_equal(tier_resolve(&t, 16, 16, 1024).fault, SY_FAULT_NONE);
+	/* One who wants views of all waits, and does not take from itself what it has. */
+	assert_int_equal(tier_resolve(&t, 64, 32, 0).fault, SY_FAULT_BUSY);
+	assert_true(t.reads <= 100);
+	tier_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_blobs_in_use),
 		cmocka_unit_test(test_many_blobs_at_once),
 		cmocka_unit_test(test_copies_wait_for_the_last),
+		cmocka_unit_test(test_full),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
