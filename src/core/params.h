@@ -13,7 +13,8 @@ struct sy_core_params {
 	uint64_t seed;            /* of session numbers and hash secrets; of the system's randomness */
 	uint32_t unit_id;
 	uint32_t slot_count;      /* N, units of the cluster */
-	uint32_t max_entries;     /* 1 .. 10 million; blobs and pin references are as many */
+	uint32_t max_entries;     /* 1 .. 10 million; as many pin references, and blobs, copies of
+	                           * what is on disk not counted */
 	uint32_t max_sessions;    /* default 1,024 */
 	uint32_t max_pins;        /* pins (requests that hold blobs) */
 	uint32_t max_fields;      /* distinct names, default 4,096, at most 65,535 */
