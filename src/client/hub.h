@@ -71,7 +71,7 @@ struct sy_call {
 	struct sy_call *next_on_link, *next_write;
 	struct sy_remote *remote_now; /* during the WRITE */
 	uint64_t dead_incarnation; /* if found_dead: of the unit that the directory's list showed */
-	uint64_t waits_since_ns; /* for its unit: sy_hub_run took it, or its WRITE was done */
+	uint64_t waits_since_ns; /* for its unit: since it was started, or what was ours was done */
 	bool done, found_dead, settled;
 };
 

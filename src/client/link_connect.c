@@ -26,6 +26,13 @@ static void fail_waiting(struct sy_link *link, uint64_t incarnation, uint64_t no
 	}
 }
 
+/* The unit has just handed its slab over, and the time that mapping it took was ours. */
+static void wait_anew(struct sy_link *link, uint64_t now_ns)
+{
+	for (struct sy_call *call = link->calls; call != NULL; call = call->next_on_link)
+		call->waits_since_ns = now_ns;
+}
+
 /* What one connect makes, outside the lock. */
 struct connection {
 	struct sy_local_welcome welcome;
@@ -226,6 +233,8 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 		bool local = made.local_fd >= 0;
 
 		put_in_place(link, &made, local ? made.welcome.incarnation : info.incarnation);
+		if (local)
+			wait_anew(link, sy_clock_now_ns());
 	} else {
 		link->failure = err;
 		sy_link_disconnect(link, sy_clock_now_ns());
