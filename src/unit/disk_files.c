@@ -125,18 +125,21 @@ static uint64_t segment_bytes(const struct sy_disk_files *files, uint32_t segmen
 	return sy_min_u64(files->bytes - at, files->segment_bytes);
 }
 
-/* A file with all its room, or -1. One whose room cannot be had is not left behind. */
+/* A file with all its room, or -1. One whose room cannot be had is not left behind. The room comes
+ * before O_DIRECT: where the filesystem cannot preallocate, the library writes single bytes. */
 static int make_segment(const struct sy_disk_files *files, uint32_t segment, int *ret_fault)
 {
 	const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
 	char name[NAME_BYTES];
 	segment_name(files, segment, name);
-	int fd = openat(files->dir_fd, name, flags | (files->cached ? 0 : O_DIRECT), 0600);
+	int fd = openat(files->dir_fd, name, flags, 0600);
 	if (fd < 0) {
 		*ret_fault = errno;
 		return -1;
 	}
 	int fault = posix_fallocate(fd, 0, (off_t)segment_bytes(files, segment));
+	if (fault == 0 && !files->cached && fcntl(fd, F_SETFL, O_DIRECT) != 0)
+		fault = errno;
 	if (fault == 0)
 		return fd;
 	close(fd);

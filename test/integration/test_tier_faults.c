@@ -1,6 +1,7 @@
 /* A disk that fails, writes short, or hangs: what the system does for the unit's files goes
  * through this test (--wrap; the build has 64-bit offsets, so the calls are the ones named so).
- * With TEST_NO_URING the system refuses io_uring, and the unit's threads do the work. */
+ * With TEST_NO_URING the system refuses io_uring, and the unit's threads do the work; nor can its
+ * filesystem preallocate, so that the library writes a byte of each block. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -36,6 +37,8 @@ ssize_t __wrap_pread64(int fd, void *data, size_t count, off_t at);
 int __real_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);
 int __wrap_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);
 int __real_io_uring_submit(struct io_uring *ring);
+int __real_posix_fallocate64(int fd, off_t at, off_t bytes);
+int __wrap_posix_fallocate64(int fd, off_t at, off_t bytes);
 int __wrap_io_uring_submit(struct io_uring *ring);
 
 static void map_faults(void)
@@ -97,6 +100,17 @@ int __wrap_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned
 {
 	return getenv("TEST_NO_URING") != NULL ? -EPERM
 	                                       : __real_io_uring_queue_init(entries, ring, flags);
+}
+
+int __wrap_posix_fallocate64(int fd, off_t at, off_t bytes)
+{
+	if (getenv("TEST_NO_URING") == NULL)
+		return __real_posix_fallocate64(fd, at, bytes);
+	for (off_t end = at + bytes; at < end; at += 4096) {
+		if (__real_pwrite64(fd, "", 1, at) != 1)
+			return errno;
+	}
+	return ftruncate(fd, at) == 0 ? 0 : errno;
 }
 
 /* A request on no file fails as one on a broken disk does. */
