@@ -19,6 +19,10 @@ class _Known(dict):
 def table():
     """A dispatch_table for a Pickler: copyreg's, as it is now. Pickles are the same."""
     reducers = dict(copyreg.dispatch_table)
+    if reducers.get(complex) is getattr(copyreg, "pickle_complex", None):
+        from slabyard._core import complex_parts  # it imports this module
+
+        reducers[complex] = complex_parts
     of_dtypes = reducers.get(type(np.dtype))
     if of_dtypes is not None:  # np.dtype itself is in the pickle of each array
         reducers[type(np.dtype)] = _Known({np.dtype: of_dtypes(np.dtype)}, of_dtypes).__getitem__

@@ -144,6 +144,8 @@ static PyMethodDef functions[] = {
 	 "one that is not contiguous is copied."},
 	{"parse_keys", sypy_parse_keys, METH_O,
 	 "parse_keys(keys) -> [(row, field)]\n\nValueError says what is wrong with a key."},
+	{"complex_parts", sypy_complex_parts, METH_O,
+	 "complex_parts(value) -> (complex, (real, imag))\n\nWhat copyreg says of one."},
 	{"new_blob_id", sypy_new_blob_id, METH_NOARGS, "32 random hex digits"},
 	{"blob_id_of", sypy_blob_id_of, METH_VARARGS,
 	 "blob_id_of(segments, nbytes) -> what the index in a blob's segments says, None: it is none"},

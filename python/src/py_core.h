@@ -160,6 +160,7 @@ struct sypy_pickled {
 	PyObject_HEAD
 	PyObject *value;
 };
+PyObject *sypy_complex_parts(PyObject *module, PyObject *value);
 bool sypy_pickle(struct sypy_hold *hold, PyObject *object, sy_value *ret_value);
 
 /* dtype -1: what the object says of itself; else that of the tensor (bf16, given as i16). */

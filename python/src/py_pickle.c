@@ -83,6 +83,16 @@ bool sypy_pickle(struct sypy_hold *hold, PyObject *object, sy_value *ret_value)
 	return done;
 }
 
+/* complex_parts(value) -> (complex, (real, imag)) */
+PyObject *sypy_complex_parts(PyObject *module, PyObject *value)
+{
+	Py_complex number = PyComplex_AsCComplex(value);
+
+	(void)module;
+	return PyErr_Occurred() ? NULL
+	                        : Py_BuildValue("(O(dd))", &PyComplex_Type, number.real, number.imag);
+}
+
 static PyObject *pickled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"", NULL};

@@ -12,7 +12,14 @@ import sys
 import tempfile
 import unittest
 
-TESTS = ("test_errors", "test_client", "test_columns", "test_blobstore", "test_conformance.Lines")
+TESTS = (
+    "test_errors",
+    "test_client",
+    "test_columns",
+    "test_steps",
+    "test_blobstore",
+    "test_conformance.Lines",
+)
 
 
 def leaked(*arguments):

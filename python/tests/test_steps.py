@@ -76,7 +76,7 @@ class NoStepPerRow(ClusterCase):
         pickled = slabyard._core.Pickled
         self.counts(
             lambda n: {
-                "tuples": [(i, {"a": {1, 2}}, 2**70, range(3), bytearray(2)) for i in range(n)],
+                "tuples": [(i, {"a": {1}}, 2**70, 1j, range(3), bytearray(2)) for i in range(n)],
                 "arrays": [{"pixels": np.arange(i % 3), "mean": np.float32(i)} for i in range(n)],
                 "kept": [pickled(np.arange(i % 3)) for i in range(n)],
                 "dates": [datetime.timedelta(i) for i in range(n)],
