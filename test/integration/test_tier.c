@@ -1,6 +1,7 @@
 /* The disk tier of a real unit: more than its memory holds, files that are damaged, and a unit
  * that is killed. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -192,51 +193,103 @@ static void test_more_than_the_slab_at_once(void **state)
 	sy_client_close(client);
 }
 
-/* More keys than one request holds, and more than the room that somebody's views leave: the call
- * must not wait for the room that its own first request takes. */
-static void test_a_get_does_not_wait_for_itself(void **state)
+/* Small rows, more keys than one request holds, and views of somebody's that leave less room in
+ * the slab than all of them take. */
+enum { CROWD = 2 * 16384, CHUNK = 1024, SMALL_BYTES = 192, HELD = 11 };
+static const char *const small = "small";
+static uint64_t crowd[CROWD + HELD];
+static sy_result *held[HELD];
+
+static void hold_most_of_the_slab(sy_client *client)
 {
-	enum { COUNT = 2 * 16384, CHUNK = 1024, VALUE_BYTES = 192, HELD = 11 };
-	static uint8_t values[CHUNK][VALUE_BYTES], big[MIB];
-	static uint64_t rows[COUNT];
-	const char *field = "small";
-	sy_client *client = tier_open(&tier, TIMEOUT_S), *holder = tier_open(&tier, TIMEOUT_S);
-	sy_result *views[HELD], *result = NULL;
-	sy_error err = {0};
-	(void)state;
-	for (uint64_t k = 0; k < HELD; k++) {
-		sy_key key = {COUNT + k, "big", 3};
-		sy_value value = {.data = big, .nbytes = sizeof big - 4096, .kind = SY_KIND_BYTES};
-		assert_int_equal(sy_client_put(holder, &key, &value, 1, 0, NULL), SY_OK);
-		assert_int_equal(sy_client_get(holder, &key, 1, SY_GET_VIEW, 0, &views[k], NULL), SY_OK);
+	static uint8_t big[MIB - 4096];
+	for (size_t k = 0; k < HELD; k++) {
+		sy_key key = {crowd[CROWD + k] = CROWD + k, "big", 3};
+		sy_value value = {.data = big, .nbytes = sizeof big, .kind = SY_KIND_BYTES};
+		assert_int_equal(sy_client_put(client, &key, &value, 1, 0, NULL), SY_OK);
+		assert_int_equal(sy_client_get(client, &key, 1, SY_GET_VIEW, 0, &held[k], NULL), SY_OK);
 	}
-	for (uint64_t first = 0; first < COUNT; first += CHUNK) {
-		sy_put_column column = {.field = field, .field_bytes = strlen(field), .data = values,
-		                        .row_bytes = VALUE_BYTES, .stride_bytes = VALUE_BYTES,
+}
+
+static void put_crowd(sy_client *client)
+{
+	static uint8_t values[CHUNK][SMALL_BYTES];
+	sy_error err = {0};
+	for (uint64_t first = 0; first < CROWD; first += CHUNK) {
+		sy_put_column column = {.field = small, .field_bytes = strlen(small), .data = values,
+		                        .row_bytes = SMALL_BYTES, .stride_bytes = SMALL_BYTES,
 		                        .kind = SY_KIND_BYTES};
 		for (uint64_t k = 0; k < CHUNK; k++) {
-			rows[first + k] = first + k;
-			tier_make_value(first + k, field, 1, values[k], VALUE_BYTES);
+			crowd[first + k] = first + k;
+			tier_make_value(first + k, small, 1, values[k], SMALL_BYTES);
 		}
-		if (sy_client_put_columns(client, &rows[first], CHUNK, &column, 1, 0, &err) != SY_OK)
+		if (sy_client_put_columns(client, &crowd[first], CHUNK, &column, 1, 0, &err) != SY_OK)
 			fail_msg("put: %s", err.message);
 	}
-	if (sy_client_get_columns(client, rows, COUNT, &field, 1, SY_GET_COPY, 0, &result, &err) !=
-	    SY_OK)
-		fail_msg("get: %s", err.message);
-	for (size_t i = 0; i < COUNT; i++) {
-		sy_value value;
-		assert_true(sy_result_value(result, i, &value));
-		assert_int_equal(tier_version_of(rows[i], field, &value, VALUE_BYTES), 1);
+}
+
+static bool get_crowd(sy_client *client, size_t first, size_t count, int flags)
+{
+	sy_result *result = NULL;
+	sy_error err = {0};
+	sy_value value;
+	bool right = true;
+	if (sy_client_get_columns(client, crowd + first, count, &small, 1, flags, 0, &result, &err) !=
+	    SY_OK) {
+		print_error("get of %zu rows: %s\n", count, err.message);
+		return false;
 	}
+	for (size_t i = 0; i < count && right; i++)
+		right = sy_result_value(result, i, &value) &&
+		        tier_version_of(first + i, small, &value, SMALL_BYTES) == 1;
 	sy_result_free(result);
-	for (uint64_t k = 0; k < HELD; k++)
-		sy_result_free(views[k]);
-	assert_int_equal(sy_client_clear(client, rows, COUNT, NULL, 0, 0, NULL, NULL), SY_OK);
-	for (uint64_t k = 0; k < HELD; k++)
-		rows[k] = COUNT + k;
-	assert_int_equal(sy_client_clear(client, rows, HELD, NULL, 0, 0, NULL, NULL), SY_OK);
-	sy_client_close(holder);
+	return right;
+}
+
+static void let_go(void)
+{
+	for (size_t k = 0; k < HELD; k++)
+		sy_result_free(held[k]);
+}
+
+/* It must not wait for the room that its own first request takes. */
+static void test_a_get_does_not_wait_for_itself(void **state)
+{
+	sy_client *client = tier_open(&tier, TIMEOUT_S);
+	(void)state;
+	hold_most_of_the_slab(client);
+	put_crowd(client);
+	assert_true(get_crowd(client, 0, CROWD, SY_GET_COPY));
+	let_go();
+	assert_int_equal(sy_client_clear(client, crowd, CROWD + HELD, NULL, 0, 0, NULL, NULL), SY_OK);
+	sy_client_close(client);
+}
+
+static void *view_crowd(void *client)
+{
+	return get_crowd(client, 0, CROWD, SY_GET_VIEW) ? client : NULL;
+}
+
+/* Views cannot be got in parts; but while they wait they leave the room to others. */
+static void test_a_get_of_views_waits_with_nothing_in_its_hands(void **state)
+{
+	sy_client *client = tier_open(&tier, TIMEOUT_S), *viewer = tier_open(&tier, 3 * TIMEOUT_S);
+	pthread_t thread;
+	void *right = NULL;
+	(void)state;
+	hold_most_of_the_slab(client);
+	put_crowd(client);
+	uint64_t before = tier_count(client, "ssd_loads");
+	assert_int_equal(pthread_create(&thread, NULL, view_crowd, viewer), 0);
+	for (int i = 0; i < 1000 && tier_count(client, "ssd_loads") == before; i++)
+		usleep(10000);
+	for (size_t half = 0; half < 2; half++)
+		assert_true(get_crowd(client, half * CROWD / 2, CROWD / 2, SY_GET_COPY));
+	let_go();
+	assert_int_equal(pthread_join(thread, &right), 0);
+	assert_ptr_equal(right, viewer);
+	assert_int_equal(sy_client_clear(client, crowd, CROWD + HELD, NULL, 0, 0, NULL, NULL), SY_OK);
+	sy_client_close(viewer);
 	sy_client_close(client);
 }
 
@@ -339,6 +392,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_four_times_the_slab),
 		cmocka_unit_test(test_more_than_the_slab_at_once),
 		cmocka_unit_test(test_a_get_does_not_wait_for_itself),
+		cmocka_unit_test(test_a_get_of_views_waits_with_nothing_in_its_hands),
 		cmocka_unit_test(test_bits_flipped),
 		cmocka_unit_test(test_killed),
 	};
