@@ -8,18 +8,12 @@
 #include "serve_state.h"
 #include "sim.h"
 
-static uint8_t *copy_of(const struct sim_life *life)
-{
-	uint8_t *copy = aligned_alloc(64, sy_align_up(life->arena_bytes, 64));
-	if (copy == NULL)
-		abort();
-	memcpy(copy, life->arena, life->arena_bytes);
-	return copy;
-}
-
 void sim_arena_move(struct sim_life *life)
 {
-	uint8_t *to = copy_of(life);
+	uint8_t *to = aligned_alloc(64, sy_align_up(life->arena_bytes, 64));
+	if (to == NULL)
+		abort();
+	memcpy(to, life->arena, life->arena_bytes);
 	memset(life->arena, 0xdd, life->arena_bytes);
 	free(life->arena);
 	life->arena = to;
@@ -83,17 +77,40 @@ static const char *restart_fault(struct sy_core *core, struct sy_core *copy)
 	return same_entries(core, copy) ? NULL : "its entries";
 }
 
+/* Memory for a copy that goes at once: to map and clear it each time takes a sanitizer longer than
+ * all that is done with it. */
+struct kept {
+	uint8_t *data;
+	uint64_t bytes;
+};
+
+/* At its end, so that a sanitizer sees who writes past it. */
+static struct sy_core *copy_into(struct kept *kept, const struct sim_life *life)
+{
+	uint64_t bytes = sy_align_up(life->arena_bytes, 64);
+	if (kept->bytes < bytes) {
+		free(kept->data);
+		*kept = (struct kept){aligned_alloc(64, bytes), bytes};
+		if (kept->data == NULL)
+			abort();
+	}
+	uint8_t *copy = kept->data + (kept->bytes - bytes);
+	memcpy(copy, life->arena, life->arena_bytes);
+	return (struct sy_core *)(void *)copy;
+}
+
 static void rebuild(struct sim_life *life, bool keep_volatile)
 {
+	static struct kept first, second;
 	struct sy_core *core = sy_serve_core(life->serve);
-	struct sy_core *copy = (struct sy_core *)(void *)copy_of(life);
+	struct sy_core *copy = copy_into(&first, life);
 	sy_core_rebuild(copy, keep_volatile);
 	const char *fault = sy_core_audit(copy);
 	if (fault != NULL)
 		sim_fail(life->sim, 6, "u%u rebuilt%s: %s", life->slot,
 		         keep_volatile ? "" : " anew", fault);
 	/* A rebuild gives back at once what the unit gives back bit by bit. */
-	struct sy_core *reaped = (struct sy_core *)(void *)copy_of(life);
+	struct sy_core *reaped = copy_into(&second, life);
 	sy_entry_reap(reaped, UINT32_MAX);
 	fault = sy_core_audit(reaped);
 	if (fault != NULL)
@@ -102,8 +119,6 @@ static void rebuild(struct sim_life *life, bool keep_volatile)
 	if (fault != NULL)
 		sim_fail(life->sim, 6, "u%u rebuilt%s has not %s", life->slot,
 		         keep_volatile ? "" : " anew", fault);
-	free(reaped);
-	free(copy);
 }
 
 void sim_arena_rebuild(struct sim_life *life)
