@@ -201,6 +201,7 @@ class Apart(unittest.TestCase):
             process.wait(PATIENCE_S)
             process.stdin.close()
             process.stdout.close()
+        subprocess.run([command_path(), "down", "--run-dir", self.run_dir], capture_output=True)
 
     def states(self):
         return [unit["state"] for unit in slabyard.Directory(run_dir=self.run_dir).units()]
