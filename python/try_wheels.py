@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MINORS = (11, 12, 13)
-QUICK = "errors blobstore_contract conformance stubs client columns cluster docs".split()
+QUICK = "errors blobstore_contract conformance stubs client columns steps cluster docs".split()
 LIMIT_S = 600
 PROBE = """
 import ensurepip, os, sys, sysconfig, venv
@@ -136,6 +136,9 @@ def try_one(python, source, scratch, modules, keep):
     shutil.copytree(ROOT / "python" / "tests", work / "python" / "tests")
     shutil.copytree(ROOT / "python" / "examples", work / "python" / "examples")
     shutil.copytree(ROOT / "docs", work / "docs")
+    hosts = Path("test", "integration", "namespaces.py")
+    (work / hosts).parent.mkdir(parents=True)
+    shutil.copy(ROOT / hosts, work / hosts)
     shutil.copy(ROOT / "README.md", work)
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
     check_libraries(run(inside, "-c", LIBRARIES, cwd=scratch, env=env).splitlines(), venv)

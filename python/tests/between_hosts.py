@@ -19,7 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../../test/integration"))
 import namespaces  # noqa: E402
 
-PATIENCE_S = 120
+PATIENCE_S = 240  # for what must happen; nothing waits that long where it does
 BY_UCX = {"transport": "ucx", "policy": "allow-tcp"}
 CHOSEN = ("SLABYARD_TRANSPORT", "SLABYARD_POLICY")  # what this test says by arguments
 
