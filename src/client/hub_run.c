@@ -429,6 +429,7 @@ static void fill_error(struct sy_call *call, sy_status status)
 	}
 	if (op->end == SY_OP_END_WRITE && call->error.status != SY_OK) {
 		call->error.status = status; /* the words are the transport's own */
+		call->error.in_flight = op->in_flight;
 		return;
 	}
 	if (op->end == SY_OP_END_BUSY)

@@ -34,6 +34,9 @@ void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_b
                    bool short_leases);
 /* Ends a unit with this signal and waits until it is gone and the directory knows. */
 void cluster_kill(struct cluster *cluster, uint32_t unit_id, int signal);
+/* Goes to the host, one of namespaces.py's, whose holder's process the environment names so; stays
+ * where it does not. Of a process with one thread. */
+bool cluster_move_to(const char *variable);
 /* Starts a unit in the place of one that is gone. */
 void cluster_restart(struct cluster *cluster, uint32_t unit_id);
 /* The same in two steps: it may not get so far. Returns what to ask and to close. */
