@@ -263,6 +263,11 @@ def main():
             print(flush=True)
             program = os.path.join(options.build, "bench", f"bench_{name}")
             all_ok = subprocess.run([program], timeout=600).returncode == 0 and all_ok
+    if wanted(options, "ucx", "ucx"):
+        print(flush=True)
+        words = [sys.executable, os.path.join(os.path.dirname(__file__), "ucx.py")]
+        words += ["--build", options.build, "--rounds", str(options.rounds)]
+        all_ok = subprocess.run(words, timeout=1800).returncode == 0 and all_ok
     say(f"bench: {time.monotonic() - start:.0f} s")
     return 0 if all_ok else 1
 

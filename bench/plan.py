@@ -129,6 +129,7 @@ SUITES = {
     "tier": "blobs of 1 and 8 MiB to the disk and back, against plain O_DIRECT io_uring",
     "roundtrip": "what a control round trip costs over ZeroMQ, a unix socket, shared memory",
     "copy": "put and get of 16 MiB against memcpy, bench_copy's own output",
+    "ucx": "put and get of 64 KiB, 1 and 64 MiB over UCX by TCP, beside ucx_perftest",
     "untouched": "calls a second of clients while another client and another unit die",
 }
 
