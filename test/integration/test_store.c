@@ -20,7 +20,7 @@ static uint8_t data[BIG];
 static int start(void **state)
 {
 	sy_error err = {0};
-	sy_store_options options = {.run_dir = cluster.run_dir, .timeout_ns = 5000000000u};
+	sy_store_options options = {.run_dir = cluster.run_dir, .timeout_ns = 60000000000u};
 
 	(void)state;
 	for (int i = 0; i < BIG; i++)
