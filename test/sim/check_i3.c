@@ -243,6 +243,13 @@ static void check_buffer(struct sim_client *client, const struct sim_task *task)
 	}
 }
 
+void check_i3_landing(struct sim *sim, const struct sim_stray *stray)
+{
+	if (stray->buffer->account.state != SY_BUFFER_BURIED)
+		sim_fail(sim, 3, "a read that c%u left in flight comes to a buffer that is not retired",
+		         stray->client);
+}
+
 void check_i3_read(struct sim_client *client, struct sim_task *task)
 {
 	if (!task->stable)

@@ -38,6 +38,8 @@ void check_i3_scanned(struct sim_client *client, struct sim_task *task);
 void check_resolved(struct sim_client *client, struct sim_task *task); /* as its client got it */
 void check_read_piece(struct sim_client *client, struct sim_task *task,
                       const struct sim_range *range, uint64_t from, uint64_t bytes);
+/* What is left in flight comes to memory that nobody else has. */
+void check_i3_landing(struct sim *sim, const struct sim_stray *stray);
 void check_i3_read(struct sim_client *client, struct sim_task *task); /* a read that counts */
 void check_put_told(struct sim_client *client, struct sim_task *task);
 

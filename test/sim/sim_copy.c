@@ -109,13 +109,14 @@ static bool reads_by_transfer(const struct sim_client *client)
 void sim_copy_read(struct sim_client *client, struct sim_task *task)
 {
 	struct sim *sim = client->sim;
+	uint64_t pin_ns = sim->config.params.read_pin_ns;
 	uint64_t delay_ns = sim_draw(sim, sim->config.copy_ns);
 	task->state = SIM_TASK_READING;
 	task->range_at = 0;
 	task->done_bytes = task->filled_bytes = 0;
 	task->posted = false;
 	if (reads_by_transfer(client) && sim_strikes(sim, SIM_FAULT_READ_WAITS))
-		delay_ns += sim_draw(sim, sim->config.params.read_pin_ns);
+		delay_ns += sim_draw(sim, sim_draw(sim, 2) == 0 ? pin_ns / 2 : 4 * pin_ns);
 	if (reads_by_transfer(client))
 		delay_ns = sy_min_u64(delay_ns, at_most_ns(client, task));
 	sim_task_later(client, task, delay_ns);

@@ -224,6 +224,7 @@ static uint64_t land_read(struct sim *sim, struct sim_stray *stray)
 	if (stray->range_at == stray->range_count)
 		return 0;
 	uint64_t bytes = sim_copy_piece(sim, range->nbytes - stray->done_bytes);
+	check_i3_landing(sim, stray);
 	sim_copy_range_bytes(stray->life, range, stray->done_bytes, bytes, stray->buffer,
 	                     stray->filled_bytes);
 	stray->done_bytes += bytes;
