@@ -1,7 +1,8 @@
-/* Reads of what is on disk: where records of blobs are short, and where they are many. */
+/* The tier's policy: what goes to disk, and when; reads where records, room or the queue are
+ * short; who waits. */
 #include "tier_driver.h"
 
-enum { ROW_BYTES = 7000, FEW = 8, MANY = 3000, LOADED = 600 };
+enum { ROW_BYTES = 7000, INLINE_BYTES = 1000, FEW = 8, MANY = 3000, LOADED = 600 };
 
 /* As many blobs as there may be, most of them on disk: each can still be read. */
 static void test_all_blobs_in_use(void **state)
@@ -81,6 +82,56 @@ static void test_full(void **state)
 	tier_close(&t);
 }
 
+/* Above 85 percent of the slab blobs go to disk, down to 75; those read longest ago first. */
+static void test_watermarks_and_order(void **state)
+{
+	(void)state;
+	enum { SLAB = 1 << 20, ROOM = SLAB - SLAB / 8 };
+	struct tier_driver t = tier_open(65536, SLAB);
+	uint64_t rows = 0, kept = 0;
+	while (stats(t.d).ssd_demotions == 0) {
+		kept = stats(t.d).bytes.published;
+		tier_put_row(&t, rows, rows == 0 ? INLINE_BYTES : ROW_BYTES);
+		rows++;
+		t.d->now_ns++;
+		/* The first is read by and by, with no pin; the others never. */
+		assert_int_equal(tier_resolve(&t, 0, 1, INLINE_BYTES).fault, SY_FAULT_NONE);
+	}
+	assert_true(kept <= ROOM / 100 * 85 + 100 && kept + 2 * ROW_BYTES > ROOM / 100 * 85);
+	kept = stats(t.d).bytes.published;
+	assert_true(kept <= ROOM / 100 * 75 + 100 && kept + 2 * ROW_BYTES > ROOM / 100 * 75);
+	assert_int_equal(tier_resolve(&t, 0, 1, INLINE_BYTES).fault, SY_FAULT_NONE);
+	assert_int_equal(tier_resolve(&t, rows - 1, 1, 0).fault, SY_FAULT_NONE);
+	assert_int_equal(t.reads, 0);
+	assert_int_equal(tier_resolve(&t, 1, 1, 0).fault, SY_FAULT_NONE);
+	assert_int_equal(t.reads, 1);
+	tier_close(&t);
+}
+
+/* Who did not ask for the tier is refused at once where another waits for room. */
+static void test_without_the_tier(void **state)
+{
+	(void)state;
+	struct tier_driver t = tier_open(65536, 1 << 20);
+	while (stats(t.d).largest_hole >= 200 << 10)
+		tier_put_row(&t, stats(t.d).puts, ROW_BYTES);
+	t.held = TIER_OPS_MAX;
+	struct sy_event e = alloc_event(&t.c, 0, ++t.seq, 100000, 300 << 10, 1);
+	assert_full_of(tier_ask(&t, &e), SY_RESOURCE_BYTES);
+	assert_true(t.answered);
+	assert_int_equal(stats(t.d).parked, 0);
+	e = alloc_event(&t.c, 0, ++t.seq, 100000, 300 << 10, 1);
+	e.request.alloc.ssd = true;
+	(void)tier_ask(&t, &e);
+	assert_false(t.answered);
+	assert_int_equal(stats(t.d).parked, 1);
+	t.held = 0;
+	tier_drain(&t);
+	assert_true(t.answered);
+	assert_int_equal(t.answer.answer, SY_ANSWER_REGION);
+	tier_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -88,6 +139,8 @@ int main(void)
 		cmocka_unit_test(test_many_blobs_at_once),
 		cmocka_unit_test(test_copies_wait_for_the_last),
 		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_watermarks_and_order),
+		cmocka_unit_test(test_without_the_tier),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
