@@ -4,8 +4,7 @@
  * clients of one cluster. Deadlines are CLOCK_MONOTONIC nanoseconds (sy_deadline_after makes
  * one); 0 means now plus the client's timeout, which caps each. Calls return by their deadline
  * plus 100 ms. On failure outputs are untouched unless said otherwise. After fork the child's
- * calls fail with SY_E_FATAL; the parent goes on. A child reads the views that its parent has, and
- * what it reads is right for as long as the parent keeps them. */
+ * calls fail with SY_E_FATAL and its touch of a view is a fault (SIGSEGV); the parent goes on. */
 #ifndef SLABYARD_CLIENT_H
 #define SLABYARD_CLIENT_H
 

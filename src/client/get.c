@@ -115,7 +115,6 @@ static sy_status view_all(struct sy_hub *hub, const struct sy_items *items,
 
 		if (!sy_lookup_part_pinned(&lookup->parts[p]))
 			continue;
-		sy_remote_view(call->remote);
 		result->holds[result->hold_count++] = (struct sy_result_hold){
 			.unit_id = call->unit_id, .name = call->op.name, .remote = call->remote,
 		};

@@ -252,7 +252,6 @@ void sy_result_free(sy_result *result)
 		struct sy_result_hold *hold = &result->holds[i];
 
 		sy_hub_unpin(result->hub, hold->unit_id, hold->remote->incarnation, hold->name);
-		sy_remote_unview(hold->remote);
 		sy_remote_unref(hold->remote);
 	}
 	sy_hub_unref(result->hub);

@@ -23,6 +23,7 @@ enum {
 	SHARED_WRITE_BYTES = 2 << 20,
 	SHARED_READ_BYTES = 4 << 20,
 	POPULATE_BYTES = 64 << 20, /* populated between two looks at the clock */
+	POPULATE_NS = 2000000000,
 };
 
 /* A transfer under way, by one thread or several. */
@@ -134,45 +135,16 @@ static sy_status shm_read(struct sy_remote *remote, const struct sy_transfer *tr
 	return move(remote, transfer, false, ret_in_flight, err);
 }
 
-/* In a fork child the mapping is not there; something of the child's own may be in its place. That
- * of views goes with the child. */
+/* In a fork child the mappings are not there, and something of its own may be in their place. */
 static void shm_detach(struct sy_remote *remote)
 {
 	if (remote->fork_count == sy_local_fork_count()) {
 		munmap((void *)(uintptr_t)remote->base, remote->slab_bytes);
 		if (remote->view_base != NULL)
 			munmap((void *)(uintptr_t)remote->view_base, remote->slab_bytes);
-		pthread_mutex_destroy(&remote->view_lock);
 		sy_copy_pool_put(remote->pool);
 	}
 	free(remote);
-}
-
-/* A child that inherits the mapping keeps the slab's memory for as long as it lives, also when
- * the unit is gone; so only those have it that were forked while there were views. */
-static void inherit_views(struct sy_remote *remote, bool inherit)
-{
-	(void)madvise((void *)(uintptr_t)remote->view_base, remote->slab_bytes,
-	              inherit ? MADV_DOFORK : MADV_DONTFORK);
-}
-
-void sy_remote_view(struct sy_remote *remote)
-{
-	pthread_mutex_lock(&remote->view_lock);
-	if (remote->view_count++ == 0)
-		inherit_views(remote, true);
-	pthread_mutex_unlock(&remote->view_lock);
-}
-
-void sy_remote_unview(struct sy_remote *remote)
-{
-	/* In a fork child nobody may be left to give the lock up. */
-	if (remote->fork_count != sy_local_fork_count())
-		return;
-	pthread_mutex_lock(&remote->view_lock);
-	if (--remote->view_count == 0)
-		inherit_views(remote, false);
-	pthread_mutex_unlock(&remote->view_lock);
 }
 
 static const struct sy_transport SHM = {
@@ -183,10 +155,17 @@ static const struct sy_transport SHM = {
 	.detach = shm_detach,
 };
 
-/* Our page tables are empty: without this each first touch of a page costs a fault. */
+/* Our page tables are empty: without this each first touch of a page costs a fault. Pages of 4 KiB
+ * take a third of a second a GiB: whoever wants one value of a large slab does not wait for all of
+ * it, and has most of his time left. */
 static void populate(uint8_t *base, uint64_t bytes, uint64_t deadline_ns)
 {
-	for (uint64_t at = 0; at < bytes && sy_clock_now_ns() < deadline_ns; at += POPULATE_BYTES) {
+	uint64_t now_ns = sy_clock_now_ns();
+	uint64_t until_ns = now_ns < deadline_ns
+	                            ? now_ns + sy_min_u64((deadline_ns - now_ns) / 4, POPULATE_NS)
+	                            : now_ns;
+
+	for (uint64_t at = 0; at < bytes && sy_clock_now_ns() < until_ns; at += POPULATE_BYTES) {
 		uint64_t part = sy_min_u64(bytes - at, POPULATE_BYTES);
 
 		if (madvise(base + at, part, MADV_POPULATE_WRITE) != 0)
@@ -219,8 +198,9 @@ sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnatio
 		return sy_fail(err, SY_E_SYS, __func__, "cannot map a slab of %llu bytes (errno %d)",
 		               (unsigned long long)slab_bytes, saved);
 	}
-	/* A fork child must not write to what its parent was granted. */
-	if (madvise(base, slab_bytes, MADV_DONTFORK) != 0) {
+	/* A fork child must not write to what its parent was granted, nor read what it gave back. */
+	if (madvise(base, slab_bytes, MADV_DONTFORK) != 0 ||
+	    (views != MAP_FAILED && madvise(views, slab_bytes, MADV_DONTFORK) != 0)) {
 		munmap(base, slab_bytes);
 		if (views != MAP_FAILED)
 			munmap(views, slab_bytes);
@@ -228,17 +208,14 @@ sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnatio
 		return sy_fail(err, SY_E_SYS, __func__, "cannot keep the slab out of fork children");
 	}
 	madvise(base, slab_bytes, MADV_HUGEPAGE);
+	if (views != MAP_FAILED)
+		madvise(views, slab_bytes, MADV_HUGEPAGE);
 	populate(base, slab_bytes, deadline_ns);
-	if (views != MAP_FAILED) {
-		(void)madvise(views, slab_bytes, MADV_DONTFORK);
-		(void)madvise(views, slab_bytes, MADV_HUGEPAGE);
-	}
 	*remote = (struct sy_remote){.transport = &SHM, .incarnation = incarnation,
 	                             .slab_bytes = slab_bytes, .base = base,
 	                             .view_base = views == MAP_FAILED ? NULL : views, .refs = 1,
 	                             .fork_count = sy_local_fork_count(),
-	                             .pool = sy_copy_pool_get(),
-	                             .view_lock = PTHREAD_MUTEX_INITIALIZER};
+	                             .pool = sy_copy_pool_get()};
 	*ret_remote = remote;
 	return SY_OK;
 }

@@ -50,8 +50,6 @@ struct sy_remote {
 	uint32_t refs;        /* atomic */
 	uint32_t fork_count;  /* of the process that attached it */
 	struct sy_copy_pool *pool; /* threads that help its copies; NULL: none */
-	pthread_mutex_t view_lock; /* of what follows */
-	uint32_t view_count;
 };
 
 struct sy_remote *sy_remote_ref(struct sy_remote *remote);
@@ -61,16 +59,11 @@ void sy_remote_unref(struct sy_remote *remote); /* NULL is a no-op */
 bool sy_transfer_lies_in(const struct sy_remote *remote, const struct sy_transfer *transfer,
                          size_t *ret_outside);
 
-/* Takes over the descriptor of a slab (closed in any case), maps and populates it up to
- * the deadline; pages not populated by then are faulted in by their first use.
- * The mapping is not inherited over fork; that of views is while there are any. SY_E_SYS. */
+/* Takes over the descriptor of a slab (closed in any case), maps it and populates it for a while;
+ * pages not populated by then are faulted in by their first use.
+ * The mappings are not inherited over fork. SY_E_SYS. */
 sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnation,
                         uint64_t deadline_ns, struct sy_remote **ret_remote, sy_error *err);
-
-/* Between these two somebody has views of it, and a fork child reads them, too. The process that
- * attached it may unview; in its fork children that is a no-op. */
-void sy_remote_view(struct sy_remote *remote);
-void sy_remote_unview(struct sy_remote *remote);
 
 struct sy_ucx_mover;
 struct sy_hello_result;
