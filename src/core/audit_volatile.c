@@ -40,6 +40,7 @@ static const char *chains_fault(struct sy_core *core)
 		{ &v->sessions, offsetof(struct sy_session, order_link), &v->remote_sessions },
 		{ &v->sessions, offsetof(struct sy_session, end_link), &v->ending_sessions },
 		{ &v->pins, offsetof(struct sy_pin, expiry_link), &v->expiring_pins },
+		{ &v->pins, offsetof(struct sy_pin, expiry_link), &v->loose_pins },
 		{ &core->tables.blobs, offsetof(struct sy_blob, timer_link), &v->graced_blobs },
 		{ &core->tables.blobs, offsetof(struct sy_blob, timer_link), &v->quarantined_blobs },
 		{ &v->parked, offsetof(struct sy_parked, link), &v->parked_requests },

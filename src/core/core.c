@@ -5,14 +5,15 @@
 #include "job.h"
 #include "layout.h"
 #include "park.h"
+#include "pin.h"
 #include "prng.h"
 #include "tier.h"
 #include "timers.h"
 
 /* Things an ending session's cursor looks at in one step. */
 enum { WALK_BUDGET = 64 };
-/* Entries of blobs that are gone, given back in one step. */
-enum { REAP_BUDGET = 1024 };
+/* Entries of blobs that are gone, and blobs that pins given back let go of, in one step. */
+enum { REAP_BUDGET = 1024, UNPIN_BUDGET = 1024 };
 
 struct sy_core *sy_core_init(void *arena, const struct sy_core_params *params)
 {
@@ -224,9 +225,12 @@ void sy_core_step(struct sy_core *core, const struct sy_event *event, uint64_t n
 {
 	struct sy_step step = {.core = core, .now_ns = now_ns, .effects = ret_effects};
 	const struct sy_volatile *v = &core->volatiles;
+	step.unpin_budget =
+		core->params.unpin_budget != 0 ? core->params.unpin_budget : UNPIN_BUDGET;
 	ret_effects->count = 0;
 	ret_effects->again = false;
 	run_event(&step, event);
+	sy_pin_work(core, now_ns, &step.unpin_budget);
 	sy_session_walk(&step, WALK_BUDGET);
 	/* The names and shapes of a scan's answer lie in the arena until the shell has sent it: no
 	 * release goes on in this step, which could give them back. */
@@ -242,7 +246,7 @@ void sy_core_step(struct sy_core *core, const struct sy_event *event, uint64_t n
 	sy_park_drop(&step);
 	bool ticked = event->kind == SY_EVENT_TICK || event->kind == SY_EVENT_CONTINUE;
 	ret_effects->again = v->ending_sessions.count > 0 || v->running_jobs.count > 0 ||
-	                     v->dropped_requests.count > 0 || held_up ||
+	                     v->dropped_requests.count > 0 || v->loose_pins.count > 0 || held_up ||
 	                     core->tables.reap_count > 0 ||
 	                     (ticked && sy_core_deadline(core) <= now_ns);
 }

@@ -54,7 +54,8 @@ static bool is_held(struct sy_call *call, struct sy_request_id name)
 {
 	struct sy_core *core = call->step->core;
 	uint32_t pin = sy_pin_find(core, name);
-	if (pin == 0 || sy_pin_at(core, pin)->session != call->session_index)
+	if (pin == 0 || sy_pin_at(core, pin)->loose ||
+	    sy_pin_at(core, pin)->session != call->session_index)
 		return false;
 	uint64_t expires_ns = sy_pin_at(core, pin)->expires_ns;
 	return expires_ns == 0 || call->step->now_ns < expires_ns;

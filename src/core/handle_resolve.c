@@ -201,10 +201,15 @@ static enum sy_run refuse_pins(struct lookup *l)
 {
 	struct sy_core *core = l->call->step->core;
 	const struct sy_pool *refs = &core->volatiles.pin_refs;
+	uint64_t need = 1;
+	if (l->pin != 0) {
+		need += sy_pin_at(core, l->pin)->ref_count;
+		sy_pin_drop(core, l->pin, false, l->call->step->now_ns);
+	}
+	if (core->volatiles.loose_pins.count > 0) /* more are about to be free */
+		return sy_refuse_busy(l->call, SY_BUSY_QUEUE_FULL);
 	if (l->pin == 0)
 		return sy_refuse_full(l->call, SY_RESOURCE_PINS, 1, 0);
-	uint64_t need = (uint64_t)sy_pin_at(core, l->pin)->ref_count + 1;
-	sy_pin_drop(core, l->pin, false, l->call->step->now_ns);
 	return sy_refuse_full(l->call, SY_RESOURCE_PINS, need, refs->capacity - refs->used);
 }
 

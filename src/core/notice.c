@@ -27,11 +27,12 @@ static void drained(struct sy_core *core, const struct sy_notice *notice)
 		sy_reserve_free(core, blob);
 }
 
+/* A message may give back pins of millions of blobs. */
 static void unpin(struct sy_step *step, const struct sy_notice *notice)
 {
 	uint32_t pin = sy_pin_find(step->core, notice->name);
 	if (pin != 0)
-		sy_pin_drop(step->core, pin, false, step->now_ns);
+		sy_pin_loosen(step->core, pin);
 }
 
 /* One notice. It may name what another session of the same client made. */
@@ -84,5 +85,7 @@ void sy_notices_run(struct sy_step *step, uint32_t session, const struct sy_even
 		run_one(step, session, &request->notices[i]);
 		s->notices_done = number;
 	}
+	/* Before the request, which may want the room. */
+	sy_pin_work(step->core, step->now_ns, &step->unpin_budget);
 	finish_bye(step->core, session);
 }

@@ -23,6 +23,7 @@ struct sy_core_params {
 	uint32_t max_parked;      /* default 1,024 */
 	uint32_t max_jobs;        /* releases under way, default 64 */
 	uint32_t reap_budget;     /* entries of blobs that are gone, given back a step; 0: 1,024 */
+	uint32_t unpin_budget;    /* blobs let go of by unpins a step, about; 0: 1,024 */
 	uint32_t eager_max_bytes; /* blobs of put_inline */
 	uint32_t inline_max_bytes;  /* one inline value of a resolve */
 	uint32_t inline_total_bytes; /* all inline values of one reply */

@@ -9,7 +9,8 @@ static const uint32_t link_at = offsetof(struct sy_parked, link);
 
 static bool space_is_made(const struct sy_core *core)
 {
-	return core->volatiles.running_jobs.count > 0 || core->volatiles.ending_sessions.count > 0;
+	const struct sy_volatile *v = &core->volatiles;
+	return v->running_jobs.count > 0 || v->ending_sessions.count > 0 || v->loose_pins.count > 0;
 }
 
 bool sy_park_hopeful(const struct sy_core *core, bool ssd)

@@ -106,10 +106,35 @@ void sy_pin_drop(struct sy_core *core, uint32_t pin, bool expired, uint64_t now_
 	}
 	uint32_t session = p->session;
 	sy_chain_remove(core, &v->pins, session_link_at, &sy_session_at(core, session)->pins, pin);
-	if (p->expires_ns != 0)
+	if (p->loose)
+		sy_chain_remove(core, &v->pins, expiry_link_at, &v->loose_pins, pin);
+	else if (p->expires_ns != 0)
 		sy_chain_remove(core, &v->pins, expiry_link_at, &v->expiring_pins, pin);
 	sy_pool_give(core, &v->pins, pin);
 	sy_session_settle(core, session);
+}
+
+void sy_pin_loosen(struct sy_core *core, uint32_t pin)
+{
+	struct sy_volatile *v = &core->volatiles;
+	struct sy_pin *p = sy_pin_at(core, pin);
+	if (p->loose)
+		return;
+	if (p->expires_ns != 0)
+		sy_chain_remove(core, &v->pins, expiry_link_at, &v->expiring_pins, pin);
+	p->loose = true;
+	p->expires_ns = 0;
+	sy_chain_append(core, &v->pins, expiry_link_at, &v->loose_pins, pin);
+}
+
+void sy_pin_work(struct sy_core *core, uint64_t now_ns, uint32_t *budget)
+{
+	const struct sy_chain *loose = &core->volatiles.loose_pins;
+	while (*budget > 0 && loose->head != 0) {
+		const struct sy_pin *p = sy_pin_at(core, loose->head);
+		*budget -= p->ref_count < *budget ? p->ref_count + 1 : *budget;
+		sy_pin_drop(core, loose->head, false, now_ns);
+	}
 }
 
 void sy_pin_expire(struct sy_core *core, uint64_t now_ns, uint32_t budget)

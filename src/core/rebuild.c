@@ -115,7 +115,8 @@ static void forget_volatiles(struct sy_core *core)
 	empty_buckets(core, volatiles->blob_name_buckets_at, volatiles->blob_name_bucket_count);
 	struct sy_chain *chains[] = {
 		&volatiles->remote_sessions, &volatiles->ending_sessions, &volatiles->expiring_pins,
-		&volatiles->graced_blobs, &volatiles->quarantined_blobs, &volatiles->parked_requests,
+		&volatiles->loose_pins, &volatiles->graced_blobs, &volatiles->quarantined_blobs,
+		&volatiles->parked_requests,
 		&volatiles->parked_loads, &volatiles->dropped_requests, &volatiles->running_jobs,
 	};
 	for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++)

@@ -8,6 +8,7 @@ struct sy_step {
 	struct sy_core *core;
 	uint64_t now_ns;
 	struct sy_effects *effects;
+	uint32_t unpin_budget; /* what is left of it for this step */
 };
 
 /* An event itself makes a few effects at most; the work that follows it looks at the room first

@@ -75,11 +75,12 @@ struct sy_session {
 struct sy_pin {
 	uint32_t free_next;
 	uint32_t session;   /* index; stays, ended or not, while the session owns a pin */
+	bool loose;         /* given back; what it held is let go of step by step */
 	uint32_t ref_head, ref_count;
 	struct sy_request_id name;
 	uint32_t name_next;
 	struct sy_link session_link;
-	struct sy_link expiry_link; /* remote pins, oldest first */
+	struct sy_link expiry_link; /* remote pins, oldest first; loose ones */
 	uint64_t expires_ns;        /* 0: stands until given back or its process is gone */
 };
 
@@ -185,6 +186,7 @@ struct sy_volatile {
 	struct sy_chain remote_sessions; /* by heard_ns */
 	struct sy_chain ending_sessions;
 	struct sy_chain expiring_pins;   /* by expires_ns */
+	struct sy_chain loose_pins;
 	struct sy_chain graced_blobs;    /* RETIRED whose session is fenced, by timer_ns */
 	struct sy_chain quarantined_blobs; /* by timer_ns */
 	struct sy_chain parked_requests;

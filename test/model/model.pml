@@ -31,6 +31,8 @@
  *                   fence is modelled: from then on nothing that was posted lands
  *   parking         a parked request is one not yet delivered, and is forgotten exactly where its
  *                   slot would refuse that one
+ *   loose pins      (pin.c) one that was given back holds on for some steps: as if its notice had
+ *                   come later, but for the slot, which gives up at once here as well
  *   the disk tier   its moves are not in sy_move
  *   batches         one row, one field; what holds between rows (I2) is the simulator's
  *   a unit's death  another incarnation knows no session and no name of this one

@@ -57,7 +57,8 @@ void check_sent(struct sim_client *client, uint32_t slot, const void *bytes, siz
 /* A held thing named by somebody who does not own it. */
 static bool is_held(struct sy_core *core, struct sy_request_id name)
 {
-	return sy_pin_find(core, name) != 0 || sy_reserve_find(core, name) != 0;
+	uint32_t pin = sy_pin_find(core, name);
+	return (pin != 0 && !sy_pin_at(core, pin)->loose) || sy_reserve_find(core, name) != 0;
 }
 
 static bool owner_lives(struct sy_core *core, struct sy_request_id name)

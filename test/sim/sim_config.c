@@ -108,6 +108,7 @@ static void draw_params(struct sy_prng *prng, struct sim_config *config)
 	params->park_max_ns = between(prng, 1, 10) * 100 * SIM_MS;
 	struct sy_prng aside = *prng; /* what is drawn after it stays as it was */
 	params->reap_budget = PICK(&aside, 0, 20, 50);
+	params->unpin_budget = PICK(&aside, 0, 0, 1);
 }
 
 /* Units on several hosts, in some of the seeds: leases in place of exits that are reported. Drawn
