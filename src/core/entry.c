@@ -332,8 +332,7 @@ void sy_entry_reap(struct sy_core *core, uint32_t budget)
 	}
 }
 
-/* Bytes of one lead unit; false for what is no tensor, or a scalar. */
-static bool unit_of(struct sy_core *core, const struct sy_entry *entry, uint64_t *ret_bytes)
+bool sy_entry_unit_bytes(struct sy_core *core, const struct sy_entry *entry, uint64_t *ret_bytes)
 {
 	return entry->shape != 0 && sy_shape_unit_bytes((sy_dtype)entry->dtype,
 	                                                sy_shape_at(core, entry->shape), ret_bytes);
@@ -342,13 +341,13 @@ static bool unit_of(struct sy_core *core, const struct sy_entry *entry, uint64_t
 uint64_t sy_entry_bytes(struct sy_core *core, const struct sy_entry *entry)
 {
 	uint64_t unit_bytes;
-	return unit_of(core, entry, &unit_bytes) && unit_bytes == 0 ? 0 : entry->extent;
+	return sy_entry_unit_bytes(core, entry, &unit_bytes) && unit_bytes == 0 ? 0 : entry->extent;
 }
 
 uint64_t sy_entry_dim0(struct sy_core *core, const struct sy_entry *entry)
 {
 	uint64_t unit_bytes;
-	if (!unit_of(core, entry, &unit_bytes))
+	if (!sy_entry_unit_bytes(core, entry, &unit_bytes))
 		return 0;
 	return unit_bytes == 0 ? entry->extent : entry->extent / unit_bytes;
 }

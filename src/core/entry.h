@@ -73,6 +73,8 @@ void sy_entry_reap(struct sy_core *core, uint32_t budget);
  * accept_seq. Returns the number of visible entries that died. */
 uint64_t sy_entry_link_all(struct sy_core *core, uint32_t blob, bool settle, uint64_t now_ns);
 
+/* Bytes of one lead unit; false for what is no tensor, or a scalar. */
+bool sy_entry_unit_bytes(struct sy_core *core, const struct sy_entry *entry, uint64_t *ret_bytes);
 /* Bytes stored and dim0 of an entry (index.h). */
 uint64_t sy_entry_bytes(struct sy_core *core, const struct sy_entry *entry);
 uint64_t sy_entry_dim0(struct sy_core *core, const struct sy_entry *entry);

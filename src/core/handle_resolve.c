@@ -9,9 +9,21 @@
 
 enum {
 	SHAPES_SEEN = 8,
+	FORMS_SEEN = 16,
 	/* Up to so many bytes of values go inline where the client reaches the slab: each is copied
 	 * four times on its way through the messages, which beyond this costs more than a pin. */
 	INLINE_PAYS_BYTES = 32 << 10,
+};
+
+/* A type and shape that was met lately: the keys of a batch have few. */
+struct form {
+	bool known;
+	bool counts;         /* a tensor of rank 1 or more: it has a dim0 */
+	uint8_t dtype;
+	uint8_t shift;       /* of unit_bytes, if that is a power of two; else 64 */
+	uint32_t shape;
+	uint32_t number;     /* of the shape in the answer */
+	uint64_t unit_bytes; /* what dim0 counts; 0: nothing has bytes */
 };
 
 /* One resolve under way. */
@@ -23,7 +35,10 @@ struct lookup {
 	uint64_t sum_bytes, largest_bytes; /* of the values found */
 	bool waits;             /* for the disk: what it found so far is not kept */
 	uint32_t seen[SHAPES_SEEN]; /* interned shapes used last, by number in the answer */
+	struct form forms[FORMS_SEEN];
 	uint64_t pinned_bytes; /* of values that the client copies itself */
+	uint32_t last;         /* the blob in the slab that was held last, and where it lies */
+	uint64_t last_offset, last_grant;
 };
 
 static enum sy_why fault_of(const struct sy_event_request *r)
@@ -45,16 +60,25 @@ static enum sy_why fault_of(const struct sy_event_request *r)
 	return SY_WHY_NONE;
 }
 
-static void key_at(const struct lookup *l, uint32_t k, uint64_t *ret_row, uint32_t *ret_field)
+/* Asks for `count` keys from number `first` on. */
+static void fill_asks(const struct lookup *l, uint32_t first, uint32_t count,
+                      struct sy_key_ask *asks)
 {
 	const struct sy_event_request *r = l->call->request;
 	const uint16_t *ids = l->call->step->core->volatiles.field_ids;
-	if (r->resolve.field_of != NULL) {
-		*ret_row = r->resolve.rows[k];
-		*ret_field = ids[r->resolve.field_of[k]];
-	} else {
-		*ret_row = r->resolve.rows[k / r->resolve.field_count];
-		*ret_field = ids[k % r->resolve.field_count];
+	const uint64_t *rows = r->resolve.rows;
+	uint32_t field_count = r->resolve.field_count;
+	for (uint32_t i = 0; r->resolve.field_of != NULL && i < count; i++)
+		asks[i] = (struct sy_key_ask){.row = rows[first + i],
+		                              .field = ids[r->resolve.field_of[first + i]]};
+	if (r->resolve.field_of != NULL)
+		return;
+	for (uint32_t i = 0, row = first / field_count, field = first % field_count; i < count; i++) {
+		asks[i] = (struct sy_key_ask){.row = rows[row], .field = ids[field]};
+		if (++field == field_count) {
+			field = 0;
+			row++;
+		}
 	}
 }
 
@@ -73,6 +97,40 @@ static uint32_t shape_number(struct lookup *l, uint32_t shape)
 	out->shapes[count] = *sy_shape_at(l->call->step->core, shape);
 	out->shape_count++;
 	return count;
+}
+
+static const struct form *form_of(struct lookup *l, const struct sy_entry *e)
+{
+	struct form *form = &l->forms[(e->dtype + 5 * e->shape) % FORMS_SEEN];
+	if (form->known && form->shape == e->shape && form->dtype == e->dtype)
+		return form;
+	uint64_t unit_bytes = 0;
+	bool counts = sy_entry_unit_bytes(l->call->step->core, e, &unit_bytes);
+	bool power = unit_bytes != 0 && (unit_bytes & (unit_bytes - 1)) == 0;
+	*form = (struct form){
+		.known = true, .counts = counts, .dtype = e->dtype, .shape = e->shape,
+		.unit_bytes = unit_bytes, .number = shape_number(l, e->shape),
+		.shift = (uint8_t)(power ? __builtin_ctzll(unit_bytes) : 64),
+	};
+	return form;
+}
+
+/* What the answer says of an entry wherever its value lies. */
+static void describe(struct lookup *l, uint32_t k, const struct sy_entry *e)
+{
+	const struct sy_resolved *out = l->call->request->resolve.out;
+	const struct form *form = form_of(l, e);
+	uint64_t nbytes = form->counts && form->unit_bytes == 0 ? 0 : e->extent;
+	out->dtype[k] = e->dtype;
+	out->kind[k] = e->kind;
+	out->nbytes[k] = nbytes;
+	out->dim0[k] = !form->counts           ? 0
+	               : form->shift < 64      ? e->extent >> form->shift
+	               : form->unit_bytes == 0 ? e->extent
+	                                       : e->extent / form->unit_bytes;
+	out->tail[k] = form->number;
+	l->sum_bytes += nbytes;
+	l->largest_bytes = sy_max_u64(l->largest_bytes, nbytes);
 }
 
 static bool hold(struct lookup *l, uint32_t blob)
@@ -123,13 +181,24 @@ static uint8_t loss_of(struct sy_core *core, uint32_t blob, uint64_t nbytes)
 	return sy_tier_is_on(core) && nbytes > 0 ? sy_tiered_at(core, blob)->lost : 0;
 }
 
-/* False: it would have to be pinned, and pins are short. */
+/* Where the value of a described entry lies. False: it would have to be pinned, and pins are
+ * short. */
 static bool write_found(struct lookup *l, uint32_t k, uint32_t entry)
 {
 	struct sy_core *core = l->call->step->core;
 	const struct sy_resolved *out = l->call->request->resolve.out;
 	const struct sy_entry *e = sy_entry_at(core, entry);
-	uint64_t nbytes = sy_entry_bytes(core, e), base = 0;
+	uint64_t nbytes = out->nbytes[k], base = 0;
+	uint64_t at = (uint64_t)e->offset64 * SY_ENTRY_ALIGN_BYTES;
+	bool is_inline = nbytes <= l->inline_max && nbytes <= l->inline_left;
+	if (e->blob == l->last && !is_inline) { /* most keys: a batch is put as a blob */
+		out->found[k] = SY_FOUND_PINNED;
+		out->offset[k] = l->last_offset + at;
+		out->generation[k] = l->last_grant;
+		l->pinned_bytes += nbytes;
+		l->found++;
+		return true;
+	}
 	uint8_t loss = loss_of(core, e->blob, nbytes);
 	if (loss != 0) {
 		write_none(out, k, loss);
@@ -141,7 +210,6 @@ static bool write_found(struct lookup *l, uint32_t k, uint32_t entry)
 		return true;
 	}
 	struct sy_blob *b = sy_blob_at(core, blob);
-	bool is_inline = nbytes <= l->inline_max && nbytes <= l->inline_left;
 	if (is_inline)
 		l->inline_left -= nbytes;
 	else if (!l->waits && !hold(l, blob))
@@ -149,21 +217,22 @@ static bool write_found(struct lookup *l, uint32_t k, uint32_t entry)
 	if (b->last_read_ns != l->call->step->now_ns)
 		sy_tier_touch(core, blob);
 	b->last_read_ns = l->call->step->now_ns;
+	if (!is_inline && b->state != SY_BLOB_ON_SSD && blob == e->blob) {
+		l->last = blob;
+		l->last_offset = base;
+		l->last_grant = b->grant;
+	}
 	if (!is_inline)
 		l->pinned_bytes += nbytes;
 	out->found[k] = is_inline ? SY_FOUND_INLINE : SY_FOUND_PINNED;
-	out->dtype[k] = e->dtype;
-	out->kind[k] = e->kind;
-	out->offset[k] = base + (uint64_t)e->offset64 * SY_ENTRY_ALIGN_BYTES;
-	out->nbytes[k] = nbytes;
+	out->offset[k] = base + at;
 	out->generation[k] = b->grant;
-	out->dim0[k] = sy_entry_dim0(core, e);
-	out->tail[k] = shape_number(l, e->shape);
 	l->found++;
 	return true;
 }
 
-/* Finds the entries of all keys; each stands in out->offset until its answer is written. */
+/* Finds and describes the entries of all keys; each stands in out->offset until it is written
+ * where its value lies. */
 static void find_all(struct lookup *l)
 {
 	struct sy_core *core = l->call->step->core;
@@ -172,16 +241,12 @@ static void find_all(struct lookup *l)
 	for (uint32_t first = 0; first < r->resolve.key_count; first += SY_FIND_MAX) {
 		uint32_t left = r->resolve.key_count - first;
 		uint32_t count = left < SY_FIND_MAX ? left : SY_FIND_MAX;
-		for (uint32_t i = 0; i < count; i++)
-			key_at(l, first + i, &asks[i].row, &asks[i].field);
+		fill_asks(l, first, count, asks);
 		sy_entry_find_all(core, l->call->session->ns, asks, count);
 		for (uint32_t i = 0; i < count; i++) {
 			r->resolve.out->offset[first + i] = asks[i].entry;
-			if (asks[i].entry == 0)
-				continue;
-			uint64_t nbytes = sy_entry_bytes(core, sy_entry_at(core, asks[i].entry));
-			l->sum_bytes += nbytes;
-			l->largest_bytes = sy_max_u64(l->largest_bytes, nbytes);
+			if (asks[i].entry != 0)
+				describe(l, first + i, sy_entry_at(core, asks[i].entry));
 		}
 	}
 }

@@ -3,16 +3,34 @@
 
 enum { TAIL_BYTES = 3 };
 
-/* The other fields of a key without a value are of no matter and travel as zeros. */
-static void write_u8(struct sy_buf *buf, const struct sy_reply *reply, const uint8_t *values)
+static bool all_found(const struct sy_reply *reply)
 {
+	bool all = true;
+	for (uint32_t k = 0; k < reply->key_count; k++)
+		all &= sy_found_is_value(reply->resolved.found[k]);
+	return all;
+}
+
+/* The other fields of a key without a value are of no matter and travel as zeros. */
+static void write_u8(struct sy_buf *buf, const struct sy_reply *reply, bool all,
+                     const uint8_t *values)
+{
+	if (all) {
+		sy_mp_write_bin(buf, values, reply->key_count);
+		return;
+	}
 	uint8_t *room = sy_mp_write_bin_room(buf, reply->key_count);
 	for (uint32_t k = 0; room != NULL && k < reply->key_count; k++)
 		room[k] = sy_found_is_value(reply->resolved.found[k]) ? values[k] : 0;
 }
 
-static void write_u64(struct sy_buf *buf, const struct sy_reply *reply, const uint64_t *values)
+static void write_u64(struct sy_buf *buf, const struct sy_reply *reply, bool all,
+                      const uint64_t *values)
 {
+	if (all) {
+		sy_mp_write_bin(buf, values, 8 * (size_t)reply->key_count);
+		return;
+	}
 	uint8_t *room = sy_mp_write_bin_room(buf, 8 * (size_t)reply->key_count);
 	for (uint32_t k = 0; room != NULL && k < reply->key_count; k++) {
 		bool used = sy_found_is_value(reply->resolved.found[k]);
@@ -47,14 +65,15 @@ static void write_shapes(struct sy_buf *buf, const struct sy_resolved *resolved)
 void sy_resolved_write(struct sy_buf *buf, const struct sy_reply *reply)
 {
 	const struct sy_resolved *resolved = &reply->resolved;
+	bool all = all_found(reply);
 	sy_mp_write_array(buf, SY_RESOLVED_COUNT);
 	sy_mp_write_bin(buf, resolved->found, reply->key_count);
-	write_u8(buf, reply, resolved->dtype);
-	write_u8(buf, reply, resolved->kind);
-	write_u64(buf, reply, resolved->offset);
-	write_u64(buf, reply, resolved->nbytes);
-	write_u64(buf, reply, resolved->generation);
-	write_u64(buf, reply, resolved->dim0);
+	write_u8(buf, reply, all, resolved->dtype);
+	write_u8(buf, reply, all, resolved->kind);
+	write_u64(buf, reply, all, resolved->offset);
+	write_u64(buf, reply, all, resolved->nbytes);
+	write_u64(buf, reply, all, resolved->generation);
+	write_u64(buf, reply, all, resolved->dim0);
 	write_tails(buf, reply);
 	write_shapes(buf, resolved);
 	sy_mp_write_bin(buf, reply->inline_bytes.data, reply->inline_bytes.bytes);
