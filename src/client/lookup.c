@@ -9,18 +9,34 @@
 /* Field names of one request; what is more goes into another. */
 static const size_t NAME_BYTES_MAX = 2u << 20;
 
+/* The common case, known without a look at each key: all that is left fits one request. */
+static bool fits(const struct sy_items *items, size_t first)
+{
+	size_t name_bytes = 0;
+
+	if (items->unit_count > 1 || items->count - first > SY_KEYS_PER_RESOLVE_MAX)
+		return false;
+	for (uint32_t f = 0; f < items->field_count; f++)
+		name_bytes += items->fields[f].bytes + 8;
+	return name_bytes <= NAME_BYTES_MAX;
+}
+
 /* Where the next request ends: whole rows of one unit within the limits of a message. */
 static sy_status cut(const struct sy_items *items, size_t first, uint32_t *seen, uint32_t stamp,
                      size_t *ret_last, sy_error *err)
 {
 	uint64_t unit = items->items[first].row % items->unit_count;
-	size_t row_start = first, last = first, keys = 0, name_bytes = 0;
+	size_t row_start = first, last = fits(items, first) ? items->count : first;
+	size_t keys = 0, name_bytes = 0;
 
-	for (; last < items->count && items->items[last].row % items->unit_count == unit; last++) {
+	for (; last < items->count; last++) {
 		const struct sy_item *item = &items->items[last];
 
-		if (item->row != items->items[row_start].row)
+		if (item->row != items->items[row_start].row) {
+			if (items->unit_count > 1 && item->row % items->unit_count != unit)
+				break;
 			row_start = last;
+		}
 		keys += !sy_items_again(items, last);
 		if (seen[item->field] != stamp) {
 			seen[item->field] = stamp;
@@ -39,18 +55,62 @@ static sy_status cut(const struct sy_items *items, size_t first, uint32_t *seen,
 	return SY_OK;
 }
 
+/* How many fields each row has, if all of them have the same, each once; else 0. */
+static size_t common_fields(const struct sy_item *items, size_t count)
+{
+	size_t width = 1;
+
+	while (width < count && items[width].row == items[0].row)
+		width++;
+	if (count % width != 0)
+		return 0;
+	for (size_t first = 0; first < count; first += width) {
+		const struct sy_item *row = &items[first];
+
+		if (first > 0 && row[0].row == row[-1].row)
+			return 0;
+		for (size_t f = 0; f < width; f++) {
+			if (row[f].row != row[0].row || row[f].field != items[f].field ||
+			    (f > 0 && row[f].field == row[f - 1].field))
+				return 0;
+		}
+	}
+	return width;
+}
+
+/* Every row times every field: a fifth of the bytes for five columns. */
+static void fill_product(struct sy_lookup_part *part, const struct sy_items *items, size_t width)
+{
+	uint32_t row_count = 0;
+
+	for (size_t f = 0; f < width; f++)
+		part->fields[f] = items->fields[items->items[part->first + f].field];
+	for (size_t i = part->first; i < part->last; i += width)
+		part->rows[row_count++] = items->items[i].row;
+	part->call.op.resolve = (struct sy_resolve_args){
+		.rows = part->rows, .fields = part->fields, .row_count = row_count,
+		.field_count = (uint32_t)width,
+	};
+}
+
 static bool fill(struct sy_lookup_part *part, const struct sy_items *items, uint32_t *place,
                  uint32_t *seen, uint32_t stamp)
 {
 	size_t count = part->last - part->first;
+	size_t width = common_fields(items->items + part->first, count);
 	uint32_t field_count = 0, key_count = 0;
 
 	part->rows = malloc(count * sizeof *part->rows);
-	part->field_of = malloc(count * sizeof *part->field_of);
 	part->fields = malloc((count < items->field_count ? count : items->field_count) *
 	                      sizeof *part->fields);
-	if (part->rows == NULL || part->field_of == NULL || part->fields == NULL)
+	if (width == 0)
+		part->field_of = malloc(count * sizeof *part->field_of);
+	if (part->rows == NULL || part->fields == NULL || (width == 0 && part->field_of == NULL))
 		return false;
+	if (width > 0) {
+		fill_product(part, items, width);
+		return true;
+	}
 	for (size_t i = part->first; i < part->last; i++) {
 		const struct sy_item *item = &items->items[i];
 
@@ -152,26 +212,29 @@ static void check_places(struct sy_hub *hub, struct sy_lookup_part *part)
 	struct sy_call *call = &part->call;
 	const struct sy_resolved *in = &call->op.reply.resolved;
 	uint64_t slab_bytes = call->remote != NULL ? call->remote->slab_bytes : 0;
-	sy_status status = SY_OK;
+	uint64_t inline_max = call->op.resolve.inline_max_bytes;
+	bool pinned = false, outside = false, large = false;
 
-	for (uint32_t k = 0; status == SY_OK && k < call->op.reply.key_count; k++) {
-		if (in->found[k] == SY_FOUND_INLINE &&
-		    in->nbytes[k] > call->op.resolve.inline_max_bytes)
-			status = sy_fail(&call->error, SY_E_PROTOCOL, "get",
-			                 "unit %u sent a value that was to stay in its slab", call->unit_id);
-		if (in->found[k] != SY_FOUND_PINNED)
-			continue;
-		if (call->remote == NULL)
-			status = sy_fail(&call->error, SY_E_TRANSFER_FAILED, "get",
-			                 "unit %u: no transport reaches its slab", call->unit_id);
-		else if (in->offset[k] > slab_bytes || in->nbytes[k] > slab_bytes - in->offset[k])
-			status = sy_fail(&call->error, SY_E_PROTOCOL, "get",
-			                 "unit %u named bytes outside its slab", call->unit_id);
+	for (uint32_t k = 0; k < call->op.reply.key_count; k++) {
+		bool is_pinned = in->found[k] == SY_FOUND_PINNED;
+
+		pinned |= is_pinned;
+		outside |= is_pinned & ((in->offset[k] > slab_bytes) |
+		                        (in->nbytes[k] > slab_bytes - in->offset[k]));
+		large |= (in->found[k] == SY_FOUND_INLINE) & (in->nbytes[k] > inline_max);
 	}
-	if (status == SY_OK)
+	if (!large && !outside && (!pinned || call->remote != NULL))
 		return;
 	sy_hub_unpin(hub, call->unit_id, call->op.incarnation, call->op.name);
-	call->status = status;
+	if (large)
+		call->status = sy_fail(&call->error, SY_E_PROTOCOL, "get",
+		                       "unit %u sent a value that was to stay in its slab", call->unit_id);
+	else if (call->remote == NULL)
+		call->status = sy_fail(&call->error, SY_E_TRANSFER_FAILED, "get",
+		                       "unit %u: no transport reaches its slab", call->unit_id);
+	else
+		call->status = sy_fail(&call->error, SY_E_PROTOCOL, "get",
+		                       "unit %u named bytes outside its slab", call->unit_id);
 }
 
 static const char *why_lost(uint8_t found)
@@ -182,6 +245,11 @@ static const char *why_lost(uint8_t found)
 #undef LOSS_WORDS
 	};
 	return words[found];
+}
+
+static uint64_t row_of(const struct sy_resolve_args *asked, uint32_t k)
+{
+	return asked->rows[asked->field_of != NULL ? k : k / asked->field_count];
 }
 
 /* What the unit's disk lost fails its part; the other keys can be asked for again. */
@@ -197,7 +265,7 @@ static void check_losses(struct sy_hub *hub, struct sy_lookup_part *part)
 			sy_hub_unpin(hub, call->unit_id, call->op.incarnation, call->op.name);
 		call->status = sy_fail(&call->error, SY_E_LOST, "get",
 		                       "the disk of unit %u lost the value of row %llu: %s",
-		                       call->unit_id, (unsigned long long)part->rows[k],
+		                       call->unit_id, (unsigned long long)row_of(&call->op.resolve, k),
 		                       why_lost(found[k]));
 		call->error.reason = "disk";
 		part->some_lost = true;

@@ -156,8 +156,9 @@ static bool same_form(const struct sy_result *result, const struct sy_result_ite
 {
 	const sy_shape *x = &result->shapes[a->shape], *y = &result->shapes[b->shape];
 
-	return a->dtype == b->dtype && a->kind == b->kind && x->rank == y->rank &&
-	       memcmp(x->tail, y->tail, sizeof x->tail) == 0;
+	return a->dtype == b->dtype && a->kind == b->kind &&
+	       (a->shape == b->shape ||
+	        (x->rank == y->rank && memcmp(x->tail, y->tail, sizeof x->tail) == 0));
 }
 
 static void summarize(struct sy_result *result, size_t c)
