@@ -26,7 +26,8 @@ struct sy_link {
 	uint64_t incarnation;              /* that the directory led to, at the connect */
 	uint64_t remote_session;           /* that the remote is of; 0: shm, of the connection */
 	int local_fd;                      /* -1: none */
-	bool connect_due, connecting;
+	bool connect_due; /* sy_link_set_due */
+	bool connecting;
 	sy_error failure;                  /* of the last connect that failed */
 	struct sy_call *calls;             /* those that have not ended */
 };
@@ -72,6 +73,7 @@ struct sy_hub {
 	int leader_fd, keeper_fd;
 	struct sy_bell *bell;    /* rung by units that wrote into a lane, and to end a sleep on it */
 	int bell_fd;
+	uint32_t due_count;      /* links that are to be connected */
 	uint32_t lane_count;     /* links with a lane: with any, who leads sleeps on the bell, and the
 	                          * keeper in epoll */
 	struct sy_ring_budget budget;
@@ -89,6 +91,8 @@ struct sy_hub {
 /* link.c. All with hub->lock held. */
 struct sy_link *sy_link_get(struct sy_hub *hub, uint32_t unit_id); /* NULL: out of memory */
 void sy_link_free(struct sy_link *link);
+/* Somebody is to connect it, or does so now. */
+void sy_link_set_due(struct sy_link *link, bool due);
 /* Sends, completes and receives until there is nothing to do at once; wakes whom it concerns. */
 void sy_link_pump(struct sy_link *link, uint64_t now_ns);
 /* link_connect.c. Drops the lock while it connects; one thread at a time does, others go on.

@@ -210,7 +210,7 @@ static bool look_for_dead(struct sy_hub *hub, struct sy_waiter *me, struct sy_ca
 		if (calls[i]->settled || calls[i]->done || link->remote == NULL)
 			continue;
 		if (slot->state == SY_UNIT_DEAD || slot->incarnation != link->remote->incarnation)
-			link->connect_due = true;
+			sy_link_set_due(link, true);
 	}
 	return true;
 }
@@ -260,7 +260,8 @@ static bool connect_one(struct sy_hub *hub, struct sy_call *const *calls, size_t
 	const struct sy_call *first = NULL;
 	uint64_t now_ns = sy_clock_now_ns(), due_count = 0;
 
-	for (size_t i = 0; i < count; i++) {
+	/* Asked after each answer, and of many units none is due then. */
+	for (size_t i = 0; hub->due_count > 0 && i < count; i++) {
 		const struct sy_link *link = calls[i]->link;
 
 		if (!calls[i]->done && link->connect_due && !link->connecting) {
@@ -298,7 +299,7 @@ static void start(struct sy_hub *hub, struct sy_call *call, struct sy_waiter *me
 	/* The list says dead, which decides nothing, so the directory is asked, and at once: each call
 	 * would wait longer than the one before if it waited for the backoff of the connection. */
 	if (hub->units[call->unit_id].state == SY_UNIT_DEAD)
-		call->link->connect_due = true;
+		sy_link_set_due(call->link, true);
 }
 
 static void enter(struct sy_hub *hub, struct sy_waiter *me)

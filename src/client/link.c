@@ -133,9 +133,16 @@ static void write_due(struct sy_link *link, struct sy_call *call)
 	sy_waiter_wake(link->hub, call->waiter);
 }
 
+void sy_link_set_due(struct sy_link *link, bool due)
+{
+	link->hub->due_count += due;
+	link->hub->due_count -= link->connect_due;
+	link->connect_due = due;
+}
+
 static void connect_due(struct sy_link *link)
 {
-	link->connect_due = true;
+	sy_link_set_due(link, true);
 	for (struct sy_waiter *w = link->hub->waiters; w != NULL; w = w->next)
 		sy_waiter_wake(link->hub, w);
 	sy_hub_keep_by(link->hub, 0);

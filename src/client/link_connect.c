@@ -209,7 +209,7 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 	sy_error err = {0};
 	sy_status status = SY_E_SYS;
 
-	link->connect_due = false;
+	sy_link_set_due(link, false);
 	link->connecting = true;
 	pthread_mutex_unlock(&hub->lock);
 	SY_FAILPOINT(CLIENT_EFFECT_CONNECT);

@@ -61,6 +61,18 @@ static bool draft_init(struct draft *draft, size_t entries_max, uint32_t field_c
 	return true;
 }
 
+/* How many items of the same unit a blob may have at most: of many units each has a few. */
+static size_t entries_at_most(const struct sy_items *items, size_t first)
+{
+	size_t limit = sy_min_u64(items->count - first, SY_ENTRIES_PER_BLOB_MAX), count = 0;
+
+	if (items->unit_count == 1)
+		return limit;
+	while (count < limit && sy_items_unit(items, first + count) == sy_items_unit(items, first))
+		count++;
+	return count;
+}
+
 /* The values of the blob's entries, and where it ends. */
 static sy_status draft_collect(struct draft *draft, const struct sy_items *items, size_t first,
                                size_t entries_max, const struct sy_put_source *source,
@@ -241,7 +253,7 @@ sy_status sy_plan_make(const struct sy_items *items, size_t first,
 {
 	struct sy_blob_plan plan = {.unit_id = sy_items_unit(items, first), .first = first};
 	struct draft draft = {.forms = source->forms};
-	size_t entries_max = sy_min_u64(items->count - first, SY_ENTRIES_PER_BLOB_MAX);
+	size_t entries_max = entries_at_most(items, first);
 	sy_status status = SY_OK;
 
 	sy_blob_id_new(&plan.id);
