@@ -1,5 +1,6 @@
 #include "copy.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -30,14 +31,14 @@ void sy_copy_fence(void)
 #if defined(__x86_64__) && !defined(SY_COPY_SANITIZED)
 
 /* Below this a copy most likely stays in the cache, where plain stores win by far; above it
- * streaming spares reading the destination first. */
-static const size_t stream_from_bytes = 256u << 10;
+ * streaming spares reading the destination first, and what is not streamed is fetched early. */
+static const size_t large_from_bytes = 256u << 10;
 
 enum { LINE_BYTES = 64, PAGE_BYTES = 4096, STRIDE_PAGES = 4 };
 
 /* dst is aligned to a line. Whole lines only: a line streamed in two parts costs two writes.
  * SSE2 is on every x86-64; wider stores gain 2 % here, since memory is what it waits for. */
-static inline void stream_line(uint8_t *dst, const uint8_t *src)
+static inline void copy_line(uint8_t *dst, const uint8_t *src, bool stream)
 {
 	const __m128i *from = (const void *)src;
 	__m128i *to = (void *)dst;
@@ -45,43 +46,60 @@ static inline void stream_line(uint8_t *dst, const uint8_t *src)
 	__m128i b = _mm_loadu_si128(from + 1);
 	__m128i c = _mm_loadu_si128(from + 2);
 	__m128i d = _mm_loadu_si128(from + 3);
-	_mm_stream_si128(to, a);
-	_mm_stream_si128(to + 1, b);
-	_mm_stream_si128(to + 2, c);
-	_mm_stream_si128(to + 3, d);
+	if (stream) {
+		_mm_stream_si128(to, a);
+		_mm_stream_si128(to + 1, b);
+		_mm_stream_si128(to + 2, c);
+		_mm_stream_si128(to + 3, d);
+	} else {
+		_mm_store_si128(to, a);
+		_mm_store_si128(to + 1, b);
+		_mm_store_si128(to + 2, c);
+		_mm_store_si128(to + 3, d);
+	}
 }
 
 /* Four pages side by side, since one page after the other leaves the memory's banks idle, and
  * the line that is four pages ahead is fetched early (it may lie past the end: a prefetch of
  * any address is harmless). Together a fifth faster than line by line. */
-static void stream_pages(uint8_t *dst, const uint8_t *src)
+static inline void copy_pages(uint8_t *dst, const uint8_t *src, bool stream)
 {
 	for (size_t line = 0; line < PAGE_BYTES; line += LINE_BYTES) {
 		for (size_t page = 0; page < STRIDE_PAGES; page++) {
 			size_t at = page * PAGE_BYTES + line;
 			__builtin_prefetch(src + at + STRIDE_PAGES * PAGE_BYTES);
-			stream_line(dst + at, src + at);
+			copy_line(dst + at, src + at, stream);
 		}
 	}
 }
 
-void sy_copy(void *dst, const void *src, size_t n)
+static inline void copy_large(void *dst, const void *src, size_t n, bool stream)
 {
-	if (n == 0)
-		return; /* memcpy wants true pointers even then */
-	if (n < stream_from_bytes) {
-		memcpy(dst, src, n);
-		return;
-	}
 	uint8_t *to = dst;
 	const uint8_t *from = src;
 	size_t at = (size_t)(-(uintptr_t)dst % LINE_BYTES);
 	memcpy(to, from, at);
 	for (; n - at >= STRIDE_PAGES * PAGE_BYTES; at += STRIDE_PAGES * PAGE_BYTES)
-		stream_pages(to + at, from + at);
+		copy_pages(to + at, from + at, stream);
 	for (; n - at >= LINE_BYTES; at += LINE_BYTES)
-		stream_line(to + at, from + at);
+		copy_line(to + at, from + at, stream);
 	memcpy(to + at, from + at, n - at);
+}
+
+void sy_copy(void *dst, const void *src, size_t n)
+{
+	if (n >= large_from_bytes)
+		copy_large(dst, src, n, true);
+	else if (n > 0) /* memcpy wants true pointers even then */
+		memcpy(dst, src, n);
+}
+
+void sy_copy_near(void *dst, const void *src, size_t n)
+{
+	if (n >= large_from_bytes)
+		copy_large(dst, src, n, false);
+	else if (n > 0)
+		memcpy(dst, src, n);
 }
 
 #else
@@ -90,6 +108,11 @@ void sy_copy(void *dst, const void *src, size_t n)
 {
 	if (n > 0)
 		memcpy(dst, src, n);
+}
+
+void sy_copy_near(void *dst, const void *src, size_t n)
+{
+	sy_copy(dst, src, n);
 }
 
 #endif

@@ -33,6 +33,7 @@ struct copying {
 	size_t count;
 	uint64_t base_offset, deadline_ns;
 	bool write;
+	bool near; /* what is written to is in the cache: a block of results that was used before */
 	pthread_mutex_t lock; /* of what follows: the next byte that nobody has taken */
 	size_t range;
 	uint64_t at;
@@ -87,7 +88,8 @@ static void copy_pieces(void *context)
 				SY_FAILPOINT(CLIENT_WRITING);
 			} else {
 				SY_FAILPOINT(CLIENT_READING);
-				sy_copy((uint8_t *)range->to + piece.at, slab, nbytes);
+				(copying->near ? sy_copy_near : sy_copy)((uint8_t *)range->to + piece.at, slab,
+				                                         nbytes);
 			}
 			piece.at = 0;
 		}
@@ -114,6 +116,7 @@ static sy_status move(struct sy_remote *remote, const struct sy_transfer *transf
 		return sy_fail(err, SY_E_TRANSFER, __func__, "range %zu lies outside the slab", outside);
 	for (size_t i = 0; i < transfer->count; i++)
 		total += sy_min_u64(transfer->ranges[i].nbytes, shared);
+	copying.near = !write && total < shared;
 	if (total >= shared)
 		sy_copy_pool_run(remote->pool, copy_pieces, &copying);
 	else

@@ -21,13 +21,17 @@ struct copy_test {
  * as well as a byte too few. */
 static void check(struct copy_test *test, size_t from_at, size_t to_at, size_t bytes)
 {
-	memset(test->to, 0xa5, BUFFER_BYTES);
+	void (*const copies[])(void *dst, const void *src, size_t n) = {sy_copy, sy_copy_near};
 	memset(test->expected, 0xa5, BUFFER_BYTES);
 	memcpy(test->expected + to_at, test->from + from_at, bytes);
-	sy_copy(test->to + to_at, test->from + from_at, bytes);
-	sy_copy_fence();
-	if (memcmp(test->to, test->expected, BUFFER_BYTES) != 0)
-		fail_msg("%zu bytes from offset %zu to offset %zu", bytes, from_at, to_at);
+	for (size_t i = 0; i < COUNT_OF(copies); i++) {
+		memset(test->to, 0xa5, BUFFER_BYTES);
+		copies[i](test->to + to_at, test->from + from_at, bytes);
+		sy_copy_fence();
+		if (memcmp(test->to, test->expected, BUFFER_BYTES) != 0)
+			fail_msg("copy %zu: %zu bytes from offset %zu to offset %zu", i, bytes, from_at,
+			         to_at);
+	}
 }
 
 static void test_small_sizes(void **state)
@@ -39,6 +43,7 @@ static void test_small_sizes(void **state)
 			check(test, GUARD_BYTES + at, GUARD_BYTES + 2 * at, sizes[i]);
 	}
 	sy_copy(NULL, NULL, 0);
+	sy_copy_near(NULL, NULL, 0);
 }
 
 /* Around the size where streaming starts, and where whole lines and groups of pages end. */
