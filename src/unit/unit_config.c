@@ -13,7 +13,10 @@ _Static_assert(SY_UNIT_EAGER_MAX_BYTES <= SY_MESSAGE_MAX_BYTES / 2, "fits a mess
 enum { MAX_PINS = 65536, MAX_FIELDS = 4096, MAX_NAMESPACES = 256, MAX_SHAPES = 65536 };
 /* A disk reads so much about as fast as less of it. */
 enum { LOAD_WHOLE_BYTES = 1 << 20 };
-enum { MAX_PARKED = 1024, MAX_JOBS = 64, MAX_SESSIONS = 1024, EAGER_BYTES = 8 << 10 };
+enum { MAX_PARKED = 1024, MAX_JOBS = 64, MAX_SESSIONS = 1024 };
+/* A blob up to so many bytes is copied four times more to spare a round trip, which takes longer
+ * from 12 KiB on as well. */
+enum { EAGER_BYTES = 32 << 10, INLINE_BYTES = 8 << 10 };
 
 void sy_unit_config_init(struct sy_unit_config *config)
 {
@@ -23,7 +26,7 @@ void sy_unit_config_init(struct sy_unit_config *config)
 		.group = -1,
 		.max_sessions = MAX_SESSIONS,
 		.eager_max_bytes = EAGER_BYTES,
-		.inline_max_bytes = EAGER_BYTES,
+		.inline_max_bytes = INLINE_BYTES,
 		.read_pin_ns = 60 * second_ns,
 		.heartbeat_ns = 2 * second_ns,
 		.session_expire_ns = 20 * second_ns,

@@ -12,7 +12,7 @@
 #include "gate.h"
 #include "store_blob.h"
 
-enum { UNITS = 1, SLAB_BYTES = 4 << 20, ROWS = 6, LARGE = 30000, SMALL = 500 };
+enum { UNITS = 1, SLAB_BYTES = 4 << 20, ROWS = 6, LARGE = 40000, SMALL = 500 };
 static const uint64_t SECOND_NS = 1000000000u;
 
 static struct cluster cluster;
