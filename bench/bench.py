@@ -93,6 +93,8 @@ def records_of(lines):
             record["case"], record["who"] = record["who"], "slabyard"
             if record.get("ours_over_theirs"):  # the driver's first is one unit
                 record["ours_over_theirs"] = 1 / record["ours_over_theirs"]
+        elif record["who"].startswith("wake-"):  # as many processes, of which none does anything
+            record["case"], record["who"] = record["who"].replace("wake", "units"), "wake"
         yield record
 
 

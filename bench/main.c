@@ -3,9 +3,10 @@
  *   driver --rows N (--bytes N | --grpo) [--rounds N] [--processes N] [--threads N]
  *          --peer KIND,NAME,ADDRESS,TUNED[,PID]...  --case NAME=OP:ROWS:OPS...
  *
- * KIND is slabyard, memcpy, redis or memcached, whose servers run already. OP is put, get,
- * overwrite, clear, attach, each also with a way before it: c (columns) or v (view); cycle is put
- * and get. Prints a line of JSON a case and contender; exits 1 if a contender failed. */
+ * KIND is slabyard, memcpy, redis or memcached, whose servers run already, or wake, whose ADDRESS
+ * is how many processes it starts. OP is put, get, overwrite, clear, attach, each also with a way
+ * before it: c (columns) or v (view); cycle is put and get. Prints a line of JSON a case and
+ * contender; exits 1 if a contender failed. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -65,7 +66,7 @@ static char *cut(char **text, char mark)
 static void peer_add(struct run *run, char *text)
 {
 	static const struct peer_kind *const kinds[] = {&peer_slabyard, &peer_memcpy, &peer_redis,
-	                                                &peer_memcached};
+	                                                &peer_memcached, &peer_wake};
 	struct peer *peer = &run->peers[run->peer_count];
 	const char *kind = cut(&text, ',');
 

@@ -55,7 +55,7 @@ struct peer {
 	char error[PEER_ERROR_BYTES];
 };
 
-extern const struct peer_kind peer_slabyard, peer_memcpy, peer_redis, peer_memcached;
+extern const struct peer_kind peer_slabyard, peer_memcpy, peer_redis, peer_memcached, peer_wake;
 
 /* Writes peer->error; returns false. */
 bool peer_fail(struct peer *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));
