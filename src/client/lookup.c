@@ -8,35 +8,46 @@
 
 /* Field names of one request; what is more goes into another. */
 static const size_t NAME_BYTES_MAX = 2u << 20;
+/* From more keys on a unit is asked twice. */
+enum { HALVE_KEYS = 2048 };
 
-/* The common case, known without a look at each key: all that is left fits one request. */
-static bool fits(const struct sy_items *items, size_t first)
+/* Where the unit's items end that begin with `first`. */
+static size_t unit_end(const struct sy_items *items, size_t first)
 {
-	size_t name_bytes = 0;
+	uint32_t unit = sy_items_unit(items, first);
+	size_t last = first + 1;
 
-	if (items->unit_count > 1 || items->count - first > SY_KEYS_PER_RESOLVE_MAX)
-		return false;
-	for (uint32_t f = 0; f < items->field_count; f++)
-		name_bytes += items->fields[f].bytes + 8;
-	return name_bytes <= NAME_BYTES_MAX;
+	if (items->unit_count == 1)
+		return items->count;
+	while (last < items->count && (items->items[last].row == items->items[last - 1].row ||
+	                               sy_items_unit(items, last) == unit))
+		last++;
+	return last;
 }
 
-/* Where the next request ends: whole rows of one unit within the limits of a message. */
-static sy_status cut(const struct sy_items *items, size_t first, uint32_t *seen, uint32_t stamp,
-                     size_t *ret_last, sy_error *err)
+/* Where the next request ends: whole rows before `end`, no more than `max` items; `first`: one row
+ * has more. */
+static size_t cut_rows(const struct sy_items *items, size_t first, size_t end, size_t max)
 {
-	uint64_t unit = items->items[first].row % items->unit_count;
-	size_t row_start = first, last = fits(items, first) ? items->count : first;
-	size_t keys = 0, name_bytes = 0;
+	size_t last = end - first <= max ? end : first + max;
 
-	for (; last < items->count; last++) {
+	while (last < end && last > first && items->items[last].row == items->items[last - 1].row)
+		last--;
+	return last;
+}
+
+/* The same within all limits of a message, where many or long names or a row asked for many times
+ * may reach them. */
+static sy_status cut(const struct sy_items *items, size_t first, size_t end, uint32_t *seen,
+                     uint32_t stamp, size_t *ret_last, sy_error *err)
+{
+	size_t row_start = first, last = first, keys = 0, name_bytes = 0;
+
+	for (; last < end; last++) {
 		const struct sy_item *item = &items->items[last];
 
-		if (item->row != items->items[row_start].row) {
-			if (items->unit_count > 1 && item->row % items->unit_count != unit)
-				break;
+		if (item->row != items->items[row_start].row)
 			row_start = last;
-		}
 		keys += !sy_items_again(items, last);
 		if (seen[item->field] != stamp) {
 			seen[item->field] = stamp;
@@ -148,17 +159,34 @@ static sy_status add_part(struct sy_lookup *lookup, size_t *capacity,
 	return SY_OK;
 }
 
+/* Of a large batch one half is looked up while the answer to the other is read. No more parts
+ * than two: each may have a quarter of the slab loaded from the unit's disk, and all at once. */
+static size_t request_max(size_t count)
+{
+	return count > HALVE_KEYS && count <= 2 * SY_KEYS_PER_RESOLVE_MAX ? (count + 1) / 2
+	                                                                 : SY_KEYS_PER_RESOLVE_MAX;
+}
+
 static sy_status split(struct sy_lookup *lookup, size_t *capacity, const struct sy_items *items,
                        sy_error *err)
 {
 	uint32_t *seen = calloc(items->field_count + 1, sizeof *seen);
 	uint32_t *place = calloc(items->field_count + 1, sizeof *place);
 	uint32_t stamp = 0;
+	size_t end = 0, max = 0, name_bytes = 0;
 	sy_status status = seen != NULL && place != NULL
 		? SY_OK : sy_fail(err, SY_E_SYS, __func__, "out of memory");
 
+	for (uint32_t f = 0; f < items->field_count; f++)
+		name_bytes += items->fields[f].bytes + 8;
 	for (size_t first = 0, last = 0; status == SY_OK && first < items->count; first = last) {
-		status = cut(items, first, seen, ++stamp, &last, err);
+		if (first == end) {
+			end = unit_end(items, first);
+			max = request_max(end - first);
+		}
+		last = name_bytes <= NAME_BYTES_MAX ? cut_rows(items, first, end, max) : first;
+		if (last == first)
+			status = cut(items, first, end, seen, ++stamp, &last, err);
 		if (status == SY_OK)
 			status = add_part(lookup, capacity, items, first, last, err);
 		if (status == SY_OK &&
