@@ -167,12 +167,15 @@ static void draw_transfers(uint64_t seed, struct sim_config *config)
 	config->rate[SIM_FAULT_FORCED_CLOSE] = PICK(prng, 0, 300, 2000);
 	config->rate[SIM_FAULT_NEVER_DONE] = PICK(prng, 0, 1000, 5000);
 	config->rate[SIM_FAULT_READ_LEFT] = PICK(prng, 100, 1000, 3000);
-	config->rate[SIM_FAULT_READ_WAITS] = PICK(prng, 0, 3000, 8000);
+	config->rate[SIM_FAULT_READ_WAITS] = PICK(prng, 0, 1000, 3000);
 	/* So that pins end, and their regions come to others, while they are read; and that units are
-	 * replaced between a resolve and its read. */
-	config->params.read_pin_ns = SIM_S * PICK(prng, 1, 2, 20, 60);
-	config->params.inline_max_bytes = 0;
-	config->rate[SIM_FAULT_UNIT_KILL] = PICK(prng, 0, 300, 1500);
+	 * replaced between a resolve and its read. What a disk tier does needs units that live. */
+	if (config->params.disk_bytes == 0) {
+		config->rate[SIM_FAULT_READ_WAITS] = PICK(prng, 3000, 8000);
+		config->params.read_pin_ns = SIM_S * PICK(prng, 1, 2, 20, 60);
+		config->params.inline_max_bytes = 0;
+		config->rate[SIM_FAULT_UNIT_KILL] = PICK(prng, 0, 300, 1500);
+	}
 	config->remote_percent = PICK(prng, 60, 100, 100);
 	config->params.remote_write = true;
 	config->params.retire_grace_ns = SIM_S * PICK(prng, 2, 5, 30);
