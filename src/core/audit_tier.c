@@ -1,4 +1,6 @@
 /* The audit of the tier's lists and of what its disk operations hold (I6). */
+#include "record.h"
+#include "region.h"
 #include "tier.h"
 
 #include <stddef.h>
@@ -24,7 +26,8 @@ static bool is_placed(struct sy_core *core, uint32_t index)
 	const struct sy_blob *blob = sy_blob_at(core, index);
 	const struct sy_tiered *t = sy_tiered_at(core, index);
 	if (blob->state == SY_BLOB_PUBLISHED)
-		return (t->list == SY_TIER_COLD || t->list == SY_TIER_STAGED) == (blob->pin_count == 0);
+		return (t->list == SY_TIER_COLD || t->list == SY_TIER_STAGED ||
+		        t->list == SY_TIER_UNFIT) == (blob->pin_count == 0);
 	if (blob->state == SY_BLOB_LOADING && t->ready)
 		return (t->list == SY_TIER_IDLE) == (blob->pin_count == 0);
 	if (blob->state == SY_BLOB_LOADING)
@@ -50,6 +53,9 @@ static const char *blob_fault(struct sy_core *core, uint32_t index, uint32_t *io
 		return "a blob's count of disk operations is wrong";
 	if (blob->state != SY_BLOB_FREE && !is_placed(core, index))
 		return "a blob stands in the wrong list of the tier";
+	if (t->list == SY_TIER_UNFIT && core->volatiles.tier.unfit_left == 0 &&
+	    sy_record_bytes(blob->nbytes) <= sy_region_largest_hole(core, SY_SPACE_DISK))
+		return "a blob that the disk has room for is taken for one that fits nowhere";
 	return NULL;
 }
 

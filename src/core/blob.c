@@ -105,7 +105,7 @@ void sy_blob_close_run(struct sy_core *core, uint32_t index)
 	blob->disk_region = 0;
 	blob->disk_at = 0;
 	sy_region_give(core, run);
-	core->volatiles.tier.full = false;
+	core->volatiles.tier.unfit_left = core->volatiles.tier.lists[SY_TIER_UNFIT].count;
 }
 
 uint32_t sy_blob_copy(struct sy_core *core, uint32_t source, enum sy_space_id space,

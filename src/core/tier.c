@@ -24,12 +24,18 @@ static uint64_t percent(uint64_t bytes, uint64_t share)
 	return bytes / 100 * share + bytes % 100 * share / 100;
 }
 
+/* How many may go to disk, as far as is known. */
+static uint64_t candidates(const struct sy_core *core)
+{
+	const struct sy_tier *tier = &core->volatiles.tier;
+	uint64_t count = (uint64_t)tier->lists[SY_TIER_COLD].count + tier->lists[SY_TIER_STAGED].count;
+	return count + sy_min_u64(tier->unfit_left, tier->lists[SY_TIER_UNFIT].count);
+}
+
 /* Is there a demotion that may begin? */
 static bool can_demote(const struct sy_core *core)
 {
-	const struct sy_tier *tier = &core->volatiles.tier;
-	return tier->lists[SY_TIER_COLD].count + tier->lists[SY_TIER_STAGED].count > 0 &&
-	       !tier->full && tier->pause_until_ns == 0;
+	return candidates(core) > 0 && core->volatiles.tier.pause_until_ns == 0;
 }
 
 bool sy_tier_writes(const struct sy_core *core)
@@ -100,17 +106,11 @@ static void emit(struct sy_step *step, uint32_t index, enum sy_effect_kind kind)
 	}
 }
 
-/* False: there is no room for its record on the disk. */
-static bool demote(struct sy_step *step, uint32_t index)
+static void demote(struct sy_step *step, uint32_t index)
 {
 	struct sy_core *core = step->core;
 	struct sy_tier *tier = &core->volatiles.tier;
 	const struct sy_blob *blob = sy_blob_at(core, index);
-	if (!sy_blob_open_run(core, index)) {
-		tier->full_count += !tier->full;
-		tier->full = true;
-		return false;
-	}
 	if (sy_region_space_of(core, blob->offset) == SY_SPACE_SLAB)
 		tier->demoting_bytes += blob->nbytes;
 	sy_blob_move(core, index, SY_BLOB_DEMOTING);
@@ -119,26 +119,43 @@ static bool demote(struct sy_step *step, uint32_t index)
 		tier->demoting_bytes -= sy_min_u64(blob->nbytes, tier->demoting_bytes);
 		sy_blob_move(core, index, SY_BLOB_ON_SSD);
 	}
-	return true;
 }
 
-/* The next one to go: what stands in staging, then what was read longest ago. One that a reader
- * whose pin expired may still be reading is passed over. */
+/* Gives the blob its room on the disk. One that fits no hole stands aside until there are others,
+ * so that it keeps nobody from going. */
+static bool fits(struct sy_core *core, uint32_t index)
+{
+	struct sy_tier *tier = &core->volatiles.tier;
+	if (sy_blob_open_run(core, index))
+		return true;
+	sy_tier_move(core, index, SY_TIER_UNFIT);
+	tier->full_count += !can_demote(core);
+	return false;
+}
+
+/* The next one to go, with room for it on the disk: what stands in staging, then what was read
+ * longest ago. One that a reader whose pin expired may still be reading is passed over. */
 static uint32_t next_victim(struct sy_step *step, bool from_cold, uint32_t *looks)
 {
 	struct sy_core *core = step->core;
-	const struct sy_tier *tier = &core->volatiles.tier;
-	for (enum sy_tier_list list = SY_TIER_STAGED;; list = SY_TIER_COLD) {
+	struct sy_tier *tier = &core->volatiles.tier;
+	static const enum sy_tier_list order[] = {SY_TIER_STAGED, SY_TIER_UNFIT, SY_TIER_COLD};
+	for (int i = 0; i < (from_cold ? 3 : 1); i++) {
+		enum sy_tier_list list = order[i];
 		uint32_t count = tier->lists[list].count;
+		if (list == SY_TIER_UNFIT)
+			count = tier->unfit_left = tier->unfit_left < count ? tier->unfit_left : count;
 		for (; count > 0 && *looks > 0; count--, --*looks) {
 			uint32_t index = tier->lists[list].head;
-			if (sy_blob_at(core, index)->quarantine_until_ns <= step->now_ns)
+			bool held = sy_blob_at(core, index)->quarantine_until_ns > step->now_ns;
+			tier->unfit_left -= list == SY_TIER_UNFIT && !held;
+			if (held)
+				sy_tier_move(core, index, list);
+			else if (fits(core, index))
 				return index;
-			sy_tier_move(core, index, list);
 		}
-		if (list == SY_TIER_COLD || !from_cold)
-			return 0;
 	}
+	return 0;
 }
 
 /* Copies that were had go first: that costs nothing. The others are of one who waits for more:
@@ -163,12 +180,14 @@ uint64_t sy_tier_kept_bytes(const struct sy_core *core)
 	return used - sy_min_u64(used, core->tables.bytes[SY_BLOB_LOADING]);
 }
 
-static void make_room(struct sy_step *step)
+/* False: it is not through with those that fit nowhere, and is to go on at once. */
+static bool make_room(struct sy_step *step)
 {
 	struct sy_core *core = step->core;
 	struct sy_tier *tier = &core->volatiles.tier;
 	const struct sy_space *space = slab_space(core);
 	uint64_t wanted = drop_copies(core, wanted_bytes(core), step->now_ns);
+	uint64_t before = candidates(core);
 	uint32_t looks = LOOKS;
 	while (looks > 0 && tier->writes_running < SY_TIER_RUNNING_MAX && sy_step_room(step) > 1 &&
 	       can_demote(core)) {
@@ -179,9 +198,11 @@ static void make_room(struct sy_step *step)
 			tier->draining = false;
 		bool asked = wanted > 0 && tier->demoting_bytes < 2 * wanted;
 		uint32_t victim = next_victim(step, tier->draining || asked, &looks);
-		if (victim == 0 || !demote(step, victim))
+		if (victim == 0)
 			break;
+		demote(step, victim);
 	}
+	return looks > 0 || candidates(core) == before;
 }
 
 void sy_tier_spill(struct sy_core *core, uint32_t index, uint64_t until_ns)
@@ -215,8 +236,7 @@ bool sy_tier_run(struct sy_step *step)
 	if (!sy_tier_is_on(step->core))
 		return true;
 	begin_waiting(step);
-	make_room(step);
-	return sy_step_room(step) > 1;
+	return make_room(step) && sy_step_room(step) > 1;
 }
 
 /* All entries of a blob go, and with the last of them what the blob is for. */

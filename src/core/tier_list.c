@@ -36,7 +36,9 @@ void sy_tier_place(struct sy_core *core, uint32_t index)
 		list = SY_TIER_IDLE;
 	else if (t->list == SY_TIER_WRITES || t->list == SY_TIER_READS)
 		return; /* its operation has not begun: whoever begins or drops it takes it out */
-	if (t->list == list)
+	/* Whether it fits is known of it already. */
+	bool unfit = t->list == SY_TIER_UNFIT && list != SY_TIER_NONE;
+	if (t->list == list || unfit)
 		return;
 	/* Sorted by time, whatever comes back into it. */
 	const struct sy_chain *idle = &core->volatiles.tier.lists[SY_TIER_IDLE];
@@ -48,8 +50,13 @@ void sy_tier_place(struct sy_core *core, uint32_t index)
 
 void sy_tier_touch(struct sy_core *core, uint32_t index)
 {
-	if (sy_tier_is_on(core) && sy_tiered_at(core, index)->list == SY_TIER_COLD)
-		sy_tier_move(core, index, SY_TIER_COLD);
+	if (!sy_tier_is_on(core))
+		return;
+	uint8_t list = sy_tiered_at(core, index)->list;
+	if (list == SY_TIER_COLD || list == SY_TIER_UNFIT) {
+		sy_tier_move(core, index, SY_TIER_NONE);
+		sy_tier_place(core, index);
+	}
 }
 
 static void leave_source(struct sy_core *core, uint32_t copy)

@@ -133,6 +133,7 @@ enum sy_tier_list {
 	SY_TIER_NONE = 0,
 	SY_TIER_COLD,   /* PUBLISHED, not pinned: the one read longest ago first */
 	SY_TIER_STAGED, /* the same, but in staging: goes to disk first */
+	SY_TIER_UNFIT,  /* either, but its record fits no hole of the disk, in the order they went */
 	SY_TIER_WRITES, /* COMMITTING, its write not begun */
 	SY_TIER_READS,  /* LOADING, its read not begun */
 	SY_TIER_IDLE,   /* LOADING, read, not pinned: goes when its time is over */
@@ -170,7 +171,7 @@ struct sy_tier {
 	uint64_t resolves;       /* number of the last resolve that asked */
 	uint32_t asked_head;
 	bool draining;           /* above the high watermark, and not yet below the low one */
-	bool full;               /* no run of the disk was large enough, and none came back since */
+	uint32_t unfit_left;     /* UNFIT ones not looked at since a run of the disk came back */
 	bool changed;            /* a copy is ready or gone, or room came back, since the last look */
 	uint64_t demotions, promotions, loads, spills, written_bytes, read_bytes;
 	uint64_t write_errors, read_errors, full_count, lost_blobs;

@@ -1,5 +1,6 @@
 /* The tier's policy: what goes to disk, and when; reads where records, room or the queue are
  * short; who waits. */
+#include "record.h"
 #include "tier_driver.h"
 
 enum { ROW_BYTES = 7000, INLINE_BYTES = 1000, FEW = 8, MANY = 3000, LOADED = 600 };
@@ -62,16 +63,22 @@ static void test_copies_wait_for_the_last(void **state)
 	tier_close(&t);
 }
 
+static uint64_t put_until_full(struct tier_driver *t, uint64_t row, uint64_t nbytes)
+{
+	while (tier_try_row(t, row, nbytes).fault == SY_FAULT_NONE)
+		row++;
+	assert_true(t->answered);
+	assert_full_of(t->answer, SY_RESOURCE_BYTES);
+	return row;
+}
+
 /* Neither slab nor disk has room: more rows than there is room to read are refused at once, for
  * whoever copies asks for fewer, and so all can be had. Nothing is read over and over. */
 static void test_full(void **state)
 {
 	(void)state;
 	struct tier_driver t = tier_open(65536, 1 << 20);
-	uint64_t rows = 0;
-	while (tier_try_row(&t, rows, ROW_BYTES).fault == SY_FAULT_NONE)
-		rows++;
-	assert_full_of(t.answer, SY_RESOURCE_BYTES);
+	(void)put_until_full(&t, 0, ROW_BYTES);
 	t.reads = 0;
 	assert_full_of(tier_resolve(&t, 0, 32, 1024), SY_RESOURCE_BYTES);
 	assert_int_equal(tier_resolve(&t, 0, 16, 1024).fault, SY_FAULT_NONE);
@@ -108,6 +115,54 @@ static void test_watermarks_and_order(void **state)
 	tier_close(&t);
 }
 
+/* What fits no hole of the disk keeps nobody from going, and goes itself once there is room. */
+static void test_one_that_does_not_fit(void **state)
+{
+	(void)state;
+	enum { BIG_BYTES = 300000, SMALL_BYTES = 60000, BEFORE = 4, DISK = 400 << 10 };
+	struct tier_driver t = tier_open_disk(65536, 1 << 20, DISK);
+	for (uint64_t row = 0; row < BEFORE; row++)
+		tier_put_row(&t, row, SMALL_BYTES);
+	tier_put_row(&t, BEFORE, BIG_BYTES);
+	uint64_t rows = put_until_full(&t, BEFORE + 1, SMALL_BYTES);
+	assert_int_equal(stats(t.d).ssd_demotions, DISK / sy_record_bytes(SMALL_BYTES));
+	assert_true(stats(t.d).ssd_full > 0);
+	assert_int_equal(tier_resolve(&t, BEFORE, 1, 0).fault, SY_FAULT_NONE);
+	assert_int_equal(t.reads, 0);
+	/* One goes from the disk, and another has its place. */
+	struct sy_event e = release_event(t.d, &t.c, 1, 1, 1, 1);
+	tier_step(&t, &e);
+	tier_drain(&t);
+	tier_put_row(&t, rows++, SMALL_BYTES);
+	/* All of them go: the large one is now older than what comes. */
+	e = release_event(t.d, &t.c, 1, 2, 0, BEFORE);
+	tier_step(&t, &e);
+	e = release_event(t.d, &t.c, 1, 3, BEFORE + 1, (uint32_t)(rows - BEFORE - 1));
+	tier_step(&t, &e);
+	tier_drain(&t);
+	uint64_t last = put_until_full(&t, rows, SMALL_BYTES);
+	e = release_event(t.d, &t.c, 1, 4, rows, (uint32_t)(last - rows));
+	tier_step(&t, &e);
+	tier_drain(&t);
+	assert_int_equal(tier_resolve(&t, BEFORE, 1, 1024).fault, SY_FAULT_NONE);
+	assert_int_equal(t.reads, 1);
+	tier_close(&t);
+}
+
+/* Many of them are looked at a few at a time, and then the put that waits is told, with no event
+ * from outside. */
+static void test_many_that_do_not_fit(void **state)
+{
+	(void)state;
+	struct tier_driver t = tier_open_disk(65536, 4 << 20, 4096);
+	for (uint64_t row = 0; row < 400; row++)
+		tier_put_row(&t, row, ROW_BYTES);
+	assert_full_of(tier_try_row(&t, 400, 1 << 20), SY_RESOURCE_BYTES);
+	assert_true(t.answered);
+	assert_int_equal(stats(t.d).ssd_demotions, 0);
+	tier_close(&t);
+}
+
 /* Who did not ask for the tier is refused at once where another waits for room. */
 static void test_without_the_tier(void **state)
 {
@@ -140,6 +195,8 @@ int main(void)
 		cmocka_unit_test(test_copies_wait_for_the_last),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_watermarks_and_order),
+		cmocka_unit_test(test_one_that_does_not_fit),
+		cmocka_unit_test(test_many_that_do_not_fit),
 		cmocka_unit_test(test_without_the_tier),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,17 +17,23 @@ struct tier_driver {
 	bool answered, redo;
 };
 
-static inline struct tier_driver tier_open(uint32_t max_entries, uint64_t slab_bytes)
+static inline struct tier_driver tier_open_disk(uint32_t max_entries, uint64_t slab_bytes,
+                                                uint64_t disk_bytes)
 {
 	struct tier_driver t = {0};
 	struct sy_core_params params = driver_params(slab_bytes);
 	params.max_entries = max_entries;
 	params.staging_bytes = slab_bytes / 8;
-	params.disk_bytes = 16 * slab_bytes;
+	params.disk_bytes = disk_bytes;
 	params.load_whole_bytes = 1 << 20;
 	t.d = driver_open(&params);
 	t.c = client_new(t.d, 1, 9);
 	return t;
+}
+
+static inline struct tier_driver tier_open(uint32_t max_entries, uint64_t slab_bytes)
+{
+	return tier_open_disk(max_entries, slab_bytes, 16 * slab_bytes);
 }
 
 static inline void tier_close(struct tier_driver *t)
