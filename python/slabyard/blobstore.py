@@ -493,12 +493,16 @@ class UnitSlabStore:
     def release_rows(self, by_unit, deadline):
         """Removes whole rows, {unit: [row]}; all units at once. Idempotent; rows of a dead unit
         are gone already. Raises TransferFailed, whose ids are rows, and DataPlaneTimeout."""
-        asked = [(unit_id, rows) for unit_id, rows in by_unit.items()]
-        unknown = [unit_id for unit_id, _ in asked if not self._is_slot(unit_id)]
-        if unknown:
-            rows = [row for unit_id, rows in asked if unit_id in unknown for row in rows]
-            raise TransferFailed(rows, f"there is no unit {unknown[0]}")
-        self._store.release(asked, deadline)
+        known, nowhere = {}, {}
+        for unit_id, rows in by_unit.items():
+            (known if self._is_slot(unit_id) else nowhere)[unit_id] = rows
+        left = [row for rows in nowhere.values() for row in rows]
+        try:
+            self._store.release(list(known.items()), deadline)
+        except TransferFailed as e:
+            raise TransferFailed([*e.blob_ids, *left], e.reason, in_flight=e.in_flight) from None
+        if nowhere:
+            raise TransferFailed(left, f"there is no unit {next(iter(nowhere))}")
 
     def _call_one(self, op, unit_id, args, deadline):
         if op == "resolve_keys":

@@ -434,6 +434,11 @@ class Gets(StoreCase):
         with self.assertRaises(errors.TransferFailed) as caught:
             self.store.release_rows({0: [0], 7: [7, 14]}, None)
         self.assertEqual(caught.exception.blob_ids, [7, 14])
+        # Only those are left: the others went.
+        self.put(0, [4])
+        with self.assertRaises(errors.TransferFailed) as caught:
+            self.store.release_rows({7: [7], 0: [4]}, None)
+        self.assertEqual((caught.exception.blob_ids, self.read(0, ["4@x"])), ([7], {}))
 
     def test_call_units(self):
         self.put(0, [0])
