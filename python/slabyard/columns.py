@@ -144,6 +144,8 @@ def _array_bits(array):
     if code >= 0:
         return array.view(_BITS[array.dtype.itemsize]), code
     if array.dtype.kind in "USOT":
+        if array.ndim == 0:  # its item, such as bytes, would be taken for a column
+            raise ValueError("an array of no dimension is a single value, and no column")
         return array.tolist(), -1
     if array.dtype.kind not in "biufc":
         raise TypeError(f"an array of {array.dtype} cannot be stored; store its integers")
@@ -223,6 +225,8 @@ def bits_of(value):
 
 def column_specs(columns):
     """What _core.Client.put_columns takes: [(field, value, code)]."""
+    if not hasattr(columns, "items"):
+        raise TypeError(f"columns are a dict, not {type(columns).__name__}: give them by field")
     specs = []
     for field, value in columns.items():
         try:

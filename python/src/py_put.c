@@ -137,9 +137,14 @@ static bool dense(struct batch *batch, const struct column_spec *spec, sy_put_co
 
 	if (view == NULL)
 		return false;
-	if (view->ndim < 1 || (size_t)view->shape[0] != batch->row_count) {
+	if (view->ndim < 1) {
+		PyErr_Format(PyExc_ValueError, "column %R is a single value, and not one for each row",
+		             spec->field);
+		return false;
+	}
+	if ((size_t)view->shape[0] != batch->row_count) {
 		PyErr_Format(PyExc_ValueError, "column %R has %zd rows, the batch %zu", spec->field,
-		             view->ndim < 1 ? (Py_ssize_t)-1 : view->shape[0], batch->row_count);
+		             view->shape[0], batch->row_count);
 		return false;
 	}
 	if (!set_shape(spec, view, view->ndim > 1 ? 2 : 1, column))
