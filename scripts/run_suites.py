@@ -35,6 +35,7 @@ FAULT = re.compile(r"FAILED|FAIL:|Failure!|ERROR|Error:|panic|Sanitizer")
 COMPILE_FAULT = re.compile(r"\berror:|\bERROR:|\bwarning:|undefined reference|^FAILED")
 BUILD_LIMIT_S = 1200
 GONE_S = 10  # until a process that was killed is
+EXEC_LOOKS = 1000
 SHARED_DATA = Path(os.environ.get("SLABYARD_DATA") or ROOT.parent / "shared" / "data")
 
 
@@ -113,6 +114,17 @@ def processes():
     return [path for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
+def environment_of(process):
+    """Of one that is just replacing its program there is nothing to read for a moment."""
+    for _ in range(EXEC_LOOKS):
+        found = (process / "environ").read_bytes()
+        if found:
+            break
+        os.readlink(process / "exe")  # one that has ended has none, nor has the kernel's own
+        time.sleep(0.001)
+    return found.split(b"\0")
+
+
 def end_marked(mark):
     """Ends what a command started and left, such as a cluster whose test was killed."""
     wanted = f"{MARK}={mark}".encode()
@@ -122,7 +134,7 @@ def end_marked(mark):
         except OSError:
             continue  # gone
         try:
-            if wanted in (process / "environ").read_bytes().split(b"\0"):
+            if wanted in environment_of(process):
                 signal.pidfd_send_signal(watched, signal.SIGKILL)
                 select.select([watched], [], [], GONE_S)
         except OSError:
