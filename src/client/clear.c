@@ -1,11 +1,10 @@
 /* Clearing rows: one request a unit and 16,384 rows, all at once. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "clear.h"
 #include "client_inner.h"
 #include "fail.h"
-#include "key.h"
+#include "items.h"
 
 /* One request on its way. */
 struct part {
@@ -124,21 +123,17 @@ static sy_status clear(sy_client *client, const uint64_t *rows, size_t row_count
 {
 	uint64_t end_ns = sy_client_deadline(client, deadline_ns);
 	struct sy_release release = {.field_count = (uint32_t)field_count};
-	sy_status status = SY_OK;
+	struct sy_span *names = NULL;
+	sy_status status;
 
 	if (row_count >= UINT32_MAX || field_count > SY_FIELDS_PER_REQUEST_MAX)
 		return sy_fail(err, SY_E_INVALID, "clear", "%zu rows, %zu fields are too many", row_count,
 		               field_count);
-	struct sy_span *names = calloc(field_count + 1, sizeof *names);
-	if (names == NULL || !group(rows, row_count, sy_hub_unit_count(client->hub), &release))
+	if (row_count > 0 && rows == NULL)
+		return sy_fail(err, SY_E_INVALID, "clear", "%zu rows, and none are given", row_count);
+	status = sy_items_names(fields, field_count, &names, err);
+	if (status == SY_OK && !group(rows, row_count, sy_hub_unit_count(client->hub), &release))
 		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	for (size_t f = 0; status == SY_OK && f < field_count; f++) {
-		const char *fault = sy_name_fault(fields[f], strlen(fields[f]));
-
-		names[f] = (struct sy_span){(const uint8_t *)fields[f], strlen(fields[f])};
-		if (fault != NULL)
-			status = sy_fail(err, SY_E_INVALID, __func__, "field name %zu: %s", f, fault);
-	}
 	release.fields = names;
 	if (status == SY_OK)
 		status = sy_release_run(client->hub, &release, end_ns, ret_entries, err);

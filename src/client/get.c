@@ -214,6 +214,10 @@ static sy_status get_items(struct sy_hub *hub, const struct sy_items *items, siz
                            int flags, uint64_t deadline_ns, sy_result **ret_result, sy_error *err)
 {
 	sy_result *result = NULL;
+
+	if ((flags & ~SY_GET_VIEW) != 0)
+		return sy_fail(err, SY_E_INVALID, "get", "flags %d: SY_GET_COPY and SY_GET_VIEW are known",
+		               flags);
 	sy_status status =
 		(flags & SY_GET_VIEW) != 0
 			? get_at_once(hub, items, column_count, true, deadline_ns, &result, err)
@@ -264,19 +268,13 @@ static sy_status get_columns(sy_client *client, const uint64_t *rows, size_t row
 	struct sy_span *names = NULL;
 	sy_status status = sy_items_check_counts(row_count, field_count, err);
 
-	if (status == SY_OK) {
-		names = calloc(field_count + 1, sizeof *names);
-		if (names == NULL)
-			status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	}
 	if (status == SY_OK && field_count == 0)
 		status = sy_fail(err, SY_E_INVALID, __func__, "name at least one field");
-	if (status == SY_OK) {
-		for (size_t f = 0; f < field_count; f++)
-			names[f] = (struct sy_span){(const uint8_t *)fields[f], strlen(fields[f])};
+	if (status == SY_OK)
+		status = sy_items_names(fields, field_count, &names, err);
+	if (status == SY_OK)
 		status = sy_items_from_columns(rows, row_count, names, field_count,
 		                               sy_hub_unit_count(client->hub), false, &items, err);
-	}
 	free(names);
 	if (status != SY_OK)
 		return status;

@@ -26,11 +26,33 @@ static int compare_names(const void *a, const void *b)
 
 static sy_status check_name(struct sy_span name, size_t index, sy_error *err)
 {
-	const char *fault = sy_name_fault(name.data, name.bytes);
+	const char *fault = name.data != NULL ? sy_name_fault(name.data, name.bytes) : "is missing";
 
 	if (fault == NULL)
 		return SY_OK;
 	return sy_fail(err, SY_E_INVALID, "field", "field name %zu: %s", index, fault);
+}
+
+sy_status sy_items_names(const char *const *fields, size_t count, struct sy_span **ret_names,
+                         sy_error *err)
+{
+	sy_status status = SY_OK;
+
+	if (count > 0 && fields == NULL)
+		return sy_fail(err, SY_E_INVALID, "field", "%zu fields, and none are given", count);
+	struct sy_span *names = calloc(count + 1, sizeof *names);
+	if (names == NULL)
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	for (size_t i = 0; status == SY_OK && i < count; i++) {
+		names[i].data = (const uint8_t *)fields[i];
+		names[i].bytes = fields[i] != NULL ? strlen(fields[i]) : 0;
+		status = check_name(names[i], i, err);
+	}
+	if (status != SY_OK)
+		free(names);
+	else
+		*ret_names = names;
+	return status;
 }
 
 /* Distinct names, open addressing over power-of-two slots; ids in order of first sight. */
@@ -169,6 +191,8 @@ sy_status sy_items_from_keys(const sy_key *keys, size_t count, uint32_t unit_cou
 
 	if (count >= UINT32_MAX)
 		return sy_fail(err, SY_E_INVALID, __func__, "%zu keys in one call are too many", count);
+	if (count > 0 && keys == NULL)
+		return sy_fail(err, SY_E_INVALID, __func__, "%zu keys, and none are given", count);
 	items.items = malloc((count + 1) * sizeof *items.items);
 	sy_status status = items.items != NULL
 		? number_keys(keys, count, &names, &items, err)
@@ -282,6 +306,8 @@ sy_status sy_items_from_columns(const uint64_t *rows, size_t row_count,
 	struct names names = {0};
 	uint32_t *place = NULL;
 
+	if (row_count > 0 && rows == NULL)
+		return sy_fail(err, SY_E_INVALID, __func__, "%zu rows, and none are given", row_count);
 	items.count = items.source_count = row_count * field_count;
 	items.items = malloc((items.count + 1) * sizeof *items.items);
 	uint32_t *ids = calloc(field_count + 1, sizeof *ids);

@@ -78,9 +78,11 @@ static sy_status put_keys(sy_client *client, const sy_key *keys, const sy_value 
 	struct sy_put_source source = {&keyed, &keyed.forms, value_of_key};
 	struct sy_items items;
 	uint64_t end_ns = sy_client_deadline(client, deadline_ns);
+
+	if (count > 0 && values == NULL)
+		return sy_fail(err, SY_E_INVALID, "put", "%zu values, and none are given", count);
 	sy_status status =
 		sy_items_from_keys(keys, count, sy_hub_unit_count(client->hub), true, &items, err);
-
 	if (status != SY_OK)
 		return status;
 	status = put_items(client, &items, &source, end_ns, err);

@@ -231,6 +231,36 @@ static void test_bad_calls(void **state)
 	expect_all_free();
 }
 
+/* What a program forgot to give is an error, not its end. */
+static void test_missing_arguments(void **state)
+{
+	sy_key key = key_of("1@a"), nameless = {.row = 1, .field = NULL, .field_bytes = 3};
+	sy_value value = {.data = "x", .nbytes = 1, .kind = SY_KIND_BYTES};
+	const char *fields[] = {"a", NULL};
+	uint64_t row = 1;
+	sy_result *result = NULL;
+	sy_error err = {0};
+
+	(void)state;
+	assert_int_equal(sy_client_put(client, NULL, &value, 1, 0, &err), SY_E_INVALID);
+	assert_int_equal(sy_client_put(client, &key, NULL, 1, 0, &err), SY_E_INVALID);
+	assert_int_equal(sy_client_put(client, &nameless, &value, 1, 0, &err), SY_E_INVALID);
+	assert_int_equal(sy_client_get(client, NULL, 1, 0, 0, &result, &err), SY_E_INVALID);
+	assert_int_equal(sy_client_get(client, &nameless, 1, 0, 0, &result, &err), SY_E_INVALID);
+	assert_int_equal(sy_client_get(client, &key, 1, 77, 0, &result, &err), SY_E_INVALID);
+	assert_int_equal(sy_client_get_columns(client, NULL, 1, fields, 1, 0, 0, &result, &err),
+	                 SY_E_INVALID);
+	assert_int_equal(sy_client_get_columns(client, &row, 1, NULL, 1, 0, 0, &result, &err),
+	                 SY_E_INVALID);
+	assert_int_equal(sy_client_get_columns(client, &row, 1, fields, 2, 0, 0, &result, &err),
+	                 SY_E_INVALID);
+	assert_int_equal(sy_client_clear(client, NULL, 1, NULL, 0, 0, NULL, &err), SY_E_INVALID);
+	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 1, 0, NULL, &err), SY_E_INVALID);
+	assert_int_equal(sy_client_clear(client, &row, 1, fields, 2, 0, NULL, &err), SY_E_INVALID);
+	assert_null(result);
+	expect_all_free();
+}
+
 static void test_fork_child_is_refused(void **state)
 {
 	(void)state;
@@ -260,6 +290,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_view_outlives_clear_and_client),
 		cmocka_unit_test(test_unit_full_says_numbers),
 		cmocka_unit_test(test_bad_calls),
+		cmocka_unit_test(test_missing_arguments),
 		cmocka_unit_test(test_fork_child_is_refused),
 	};
 
