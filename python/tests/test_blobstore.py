@@ -133,9 +133,11 @@ class Units(StoreCase):
         self.put(0, [2], size=4)
         resolved = self.store.resolve_keys({0: ["2@x"]}, None)
         slab_off = resolved[0]["entries"]["2@x"][0]
-        remote = self.store._unit(0)["remote"]
+        # Of a store that has done nothing yet: asking for the unit connects its remote.
+        remote = self.new_store()._unit(0)["remote"]
         self.ep.transfer("READ", remote, [(array.ctypes.data, slab_off, 4)])
         self.assertEqual(array.tolist(), [2, 2, 2, 2])
+        remote = self.store._unit(0)["remote"]
         array[:] = 9
         self.ep.transfer(
             "WRITE", remote, [(array.ctypes.data, slab_off, 4)], time.monotonic() + 5

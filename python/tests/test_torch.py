@@ -64,6 +64,7 @@ class Torch(ClusterCase):
         self.check(values.resolve_conj(), self.round_trip({"x": values})["x"])
         values = torch.view_as_complex(torch.rand(4, 3, 2)).conj().imag
         self.check(values.resolve_neg(), self.round_trip({"x": values})["x"])
+        self.check(values.resolve_neg(), self.round_trip({"x": list(values)})["x"])
 
     def test_jagged_nested(self):
         torch = self.torch
