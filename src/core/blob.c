@@ -76,6 +76,7 @@ static void region_close(struct sy_core *core, struct sy_blob *blob)
 	core->tables.rounding_bytes -= region_of(core, blob)->bytes - blob->nbytes;
 	uint32_t region = blob->region;
 	blob->region = 0;
+	core->volatiles.tier.rooms++;
 	sy_region_give(core, region);
 }
 

@@ -309,8 +309,10 @@ static enum sy_run wait_for_disk(const struct lookup *l)
 	switch (sy_load_start(core, call->step->now_ns, load_limit(l), waiting->head == parked, &copy,
 	                      &need)) {
 	case SY_LOAD_WAIT:
-		/* Disk and slab are full: smaller parts have their turn in what room there is. */
-		if (copy == 0 && in_parts(call->request) && !sy_tier_writes(core))
+		/* Disk and slab are full: smaller parts have their turn in what room there is, and
+		 * what never fits is refused. */
+		if (copy == 0 && ((in_parts(call->request) && !sy_tier_writes(core)) ||
+		                  sy_load_is_hopeless(core, need)))
 			return sy_refuse_bytes(call, need);
 		return sy_park_hold_load(call, copy, need);
 	case SY_LOAD_FULL:

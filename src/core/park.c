@@ -74,6 +74,7 @@ static uint32_t record_of(struct sy_call *call, uint64_t until_ns)
 	p->seq = call->request->id.seq;
 	p->until_ns = sy_min_u64(until_ns, call->step->now_ns + core->params.park_max_ns);
 	p->op = (uint8_t)call->request->op;
+	p->rooms = v->tier.rooms;
 	sy_chain_append(core, &v->parked, link_at, chain_of(core, p), parked);
 	return parked;
 }
@@ -225,6 +226,14 @@ bool sy_park_run_loads(struct sy_step *step)
 	return true;
 }
 
+/* Slab and disk are full, and nothing came back all the time it waited for room: it would wait as
+ * long for ever. */
+static bool is_stuck(const struct sy_core *core, const struct sy_parked *p)
+{
+	return p->op == SY_OP_RESOLVE_KEYS && p->copy == 0 &&
+	       p->rooms == core->volatiles.tier.rooms && sy_load_is_stuck(core, p->need_bytes);
+}
+
 static void expire(struct sy_step *step, const struct sy_chain *chain, enum sy_busy busy)
 {
 	struct sy_core *core = step->core;
@@ -238,7 +247,10 @@ static void expire(struct sy_step *step, const struct sy_chain *chain, enum sy_b
 			return;
 		struct sy_outcome outcome = {
 			.op = p->op, .fault = SY_FAULT_BUSY, .busy = (uint8_t)busy};
-		answer(step, at, &outcome);
+		if (is_stuck(core, p))
+			answer_full(step, at);
+		else
+			answer(step, at, &outcome);
 	}
 }
 

@@ -65,6 +65,10 @@ enum sy_load_start {
  * have not come for yet. */
 enum sy_load_start sy_load_start(struct sy_core *core, uint64_t now_ns, uint64_t limit,
                                  bool first, uint32_t *ret_copy, uint64_t *ret_need);
+/* Slab and disk are full: room for a read of so many bytes comes from copies alone, if at all. */
+bool sy_load_is_stuck(const struct sy_core *core, uint64_t need);
+/* Nor can it come from them: for the resolve that lacks it, now. */
+bool sy_load_is_hopeless(const struct sy_core *core, uint64_t need);
 /* A read ended (enum sy_disk_result); a first failure is tried again. */
 void sy_load_done(struct sy_core *core, uint32_t copy, uint8_t result, uint64_t now_ns);
 /* The idle copy that goes first, if any, is dropped; none that this resolve asked for (0: any),

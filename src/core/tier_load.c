@@ -16,6 +16,7 @@ void sy_load_begin(struct sy_core *core)
 {
 	core->volatiles.tier.resolves++;
 	core->volatiles.tier.asked_head = 0;
+	core->volatiles.tier.own_count = 0;
 }
 
 static void ask(struct sy_core *core, uint32_t blob, uint64_t from, uint64_t to)
@@ -55,6 +56,7 @@ static uint32_t find_copy(struct sy_core *core, uint32_t blob, uint64_t from, ui
 static void keep(struct sy_core *core, uint32_t copy, uint64_t now_ns)
 {
 	struct sy_tiered *t = sy_tiered_at(core, copy);
+	core->volatiles.tier.own_count += t->asked != core->volatiles.tier.resolves;
 	t->asked = core->volatiles.tier.resolves;
 	t->idle_until_ns = sy_max_u64(t->idle_until_ns, now_ns + core->params.park_max_ns + idle_ns);
 	if (t->list == SY_TIER_IDLE)
@@ -172,6 +174,34 @@ enum sy_load_start sy_load_start(struct sy_core *core, uint64_t now_ns, uint64_t
 	*ret_copy = need == 0 ? wait : 0;
 	*ret_need = need;
 	return SY_LOAD_WAIT;
+}
+
+/* All that the slab could have free without a write, and what the disk could still take. */
+static uint64_t freeable(const struct sy_core *core)
+{
+	const uint64_t *bytes = core->tables.bytes;
+	return sy_region_free_bytes(core, SY_SPACE_SLAB) + bytes[SY_BLOB_LOADING] +
+	       bytes[SY_BLOB_ALLOCATED] + bytes[SY_BLOB_RELEASED] + bytes[SY_BLOB_RETIRED] +
+	       bytes[SY_BLOB_QUARANTINED] +
+	       sy_min_u64(bytes[SY_BLOB_PUBLISHED], sy_region_free_bytes(core, SY_SPACE_DISK));
+}
+
+bool sy_load_is_stuck(const struct sy_core *core, uint64_t need)
+{
+	const struct sy_tier *tier = &core->volatiles.tier;
+	bool full = tier->lists[SY_TIER_UNFIT].count > 0 || tier->pause_until_ns != 0 ||
+	            sy_region_free_bytes(core, SY_SPACE_DISK) < need;
+	return full && !sy_tier_writes(core);
+}
+
+bool sy_load_is_hopeless(const struct sy_core *core, uint64_t need)
+{
+	const struct sy_tier *tier = &core->volatiles.tier;
+	/* After a failed write the next one may do better. */
+	if (!sy_load_is_stuck(core, need) || tier->pause_until_ns != 0)
+		return false;
+	bool never = need > core->tables.spaces[SY_SPACE_STAGING].bytes && need > freeable(core);
+	return never || tier->copy_count == tier->own_count;
 }
 
 /* Its bytes are gone. Nothing of it is read again, also where a part of it could be. */

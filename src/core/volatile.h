@@ -103,6 +103,7 @@ struct sy_parked {
 	bool ssd;            /* it may wait for the disk */
 	uint32_t copy;       /* of a resolve: the LOADING copy it waits for; 0: room for one */
 	uint64_t grant;      /* of that copy */
+	uint64_t rooms;      /* the tier's, when it began to wait */
 	struct sy_link link; /* first in, first out */
 };
 
@@ -170,6 +171,8 @@ struct sy_tier {
 	uint64_t pause_until_ns; /* after a failed write */
 	uint64_t resolves;       /* number of the last resolve that asked */
 	uint32_t asked_head;
+	uint32_t own_count;      /* scratch of one resolve: copies that it found ready */
+	uint64_t rooms;          /* regions given back */
 	bool draining;           /* above the high watermark, and not yet below the low one */
 	uint32_t unfit_left;     /* UNFIT ones not looked at since a run of the disk came back */
 	bool changed;            /* a copy is ready or gone, or room came back, since the last look */
