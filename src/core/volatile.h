@@ -75,12 +75,12 @@ struct sy_session {
 struct sy_pin {
 	uint32_t free_next;
 	uint32_t session;   /* index; stays, ended or not, while the session owns a pin */
-	bool loose;         /* given back; what it held is let go of step by step */
 	uint32_t ref_head, ref_count;
 	struct sy_request_id name;
 	uint32_t name_next;
 	struct sy_link session_link;
 	struct sy_link expiry_link; /* remote pins, oldest first; loose ones */
+	bool loose;                 /* given back; what it held is let go of step by step */
 	uint64_t expires_ns;        /* 0: stands until given back or its process is gone */
 };
 
