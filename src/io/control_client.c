@@ -3,12 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <zmq.h>
 
 #include "control_parts.h"
 #include "fail.h"
 
-enum { RECONNECT_MS = 50, RECONNECT_MAX_MS = 2000 };
+enum { RECONNECT_MS = 50, RECONNECT_MAX_MS = 2000, PAUSES = 50, PAUSE_NS = 2000000 };
 
 struct sy_control_context {
 	void *zmq;
@@ -62,13 +63,26 @@ static bool keys_show(void *socket, const struct sy_control_keys *keys, const ch
 	                      SY_CONTROL_KEY_BYTES) == 0;
 }
 
+/* A socket that was closed keeps its place and its descriptors until libzmq's own thread has taken
+ * it down, which may be late where processors are few: so many places are not all in use. */
+static void *open_socket(void *context)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	void *socket = zmq_socket(context, ZMQ_DEALER);
+	for (int i = 0; i < PAUSES && socket == NULL && zmq_errno() == EMFILE; i++) {
+		nanosleep(&pause, NULL);
+		socket = zmq_socket(context, ZMQ_DEALER);
+	}
+	return socket;
+}
+
 sy_status sy_control_client_open(struct sy_control_context *context, const char *endpoint,
                                  struct sy_control_client **ret_client, sy_error *err)
 {
 	struct sy_control_client *client = calloc(1, sizeof *client);
 	if (client == NULL)
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	client->socket = zmq_socket(context->zmq, ZMQ_DEALER);
+	client->socket = open_socket(context->zmq);
 	if (client->socket == NULL || !sy_control_setup(client->socket) ||
 	    !sy_control_set_family(client->socket, endpoint) ||
 	    !keys_show(client->socket, &context->keys, endpoint) ||

@@ -436,6 +436,14 @@ static void test_linger(void **state)
 	assert_memory_equal(message, "goodbye", 7);
 }
 
+/* More than libzmq has places for, if it never takes one down as fast as they are closed. */
+static void test_many_after_another(void **state)
+{
+	struct rig *rig = *state;
+	for (int i = 0; i < 4000; i++)
+		sy_control_client_close(connect_to(rig, rig->ipc), 0);
+}
+
 static void test_clock(void **state)
 {
 	(void)state;
@@ -464,6 +472,7 @@ int main(void)
 		WITH_RIG(test_strange_peers),
 		WITH_RIG(test_listen_errors),
 		WITH_RIG(test_linger),
+		WITH_RIG(test_many_after_another),
 		WITH_RIG(test_keys),
 		WITH_RIG(test_key_files),
 		cmocka_unit_test(test_clock),
