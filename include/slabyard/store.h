@@ -83,8 +83,10 @@ SY_API sy_status sy_store_put_segments(sy_store *store, const sy_store_blob *blo
 SY_API sy_status sy_store_put_many(sy_store *store, const sy_store_blob *blobs, size_t blob_count,
                                    uint64_t deadline_ns, sy_error *err);
 
-/* Asks again for a commit that came to no answer (or "pending"). *ret_published is false if the
- * unit no longer knows the blob; it was aborted then. */
+/* Whether a blob of this store's newest 4,096 puts is published: asks again for a commit that
+ * came to no answer (or "pending"). *ret_published is false if the unit no longer knows the blob,
+ * which was aborted then, or if the incarnation that had it is gone. SY_E_INVALID (no such put is
+ * known), SY_E_TRANSFER_FAILED, SY_E_TIMEOUT. */
 SY_API sy_status sy_store_commit(sy_store *store, uint32_t unit_id, sy_blob_id blob_id,
                                  uint64_t deadline_ns, bool *ret_published, sy_error *err);
 

@@ -12,7 +12,6 @@ import os
 import threading
 import time
 import weakref
-from collections import OrderedDict
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +32,6 @@ BUSY_RETRY_S = 0.2
 BUSY_RETRY_MAX_S = 2.0
 PENDING_POLL_S = 0.01
 
-_COMMITS_KEPT = 4096  # blobs known published, the newest
 _ALIGN = 64
 
 
@@ -229,7 +227,6 @@ class UnitSlabStore:
         self._guard = threading.Lock()  # of all below
         self._units = {}
         self._dead = {}  # unit_id: incarnation
-        self._published = OrderedDict()  # (unit_id, blob_id), the newest last; values are None
         self._pins = {}  # pin_id: [core object, {unit: entries}]
         self._next_pin = 1
         _stores.add(self)
@@ -330,7 +327,7 @@ class UnitSlabStore:
 
     def _put(self, blobs, deadline):
         """(exception or None, ids of all not known published)"""
-        known, named, nowhere = [], {}, []
+        known, named, nowhere = [], set(), []
         for blob in map(_with_id, blobs):
             *_, unit_id, blob_id = blob
             if not self._is_slot(unit_id):
@@ -338,23 +335,15 @@ class UnitSlabStore:
                 continue
             if _name(unit_id, blob_id) in named:
                 raise ValueError(f"unit {unit_id} is given blob {blob_id} twice")
-            named[_name(unit_id, blob_id)] = len(known)
+            named.add(_name(unit_id, blob_id))
             known.append(blob)
         e, failed = self._store.put(known, deadline)
-        gone = set(failed)
-        self._note_published(name for name, at in named.items() if at not in gone)
         ids = [known[at][4] for at in failed] + [blob[4] for blob in nowhere]
         if e is None and nowhere:
             e = TransferFailed(ids, f"there is no unit {nowhere[0][3]}")
         elif isinstance(e, TransferFailed):
             e = TransferFailed(ids, e.reason, in_flight=e.in_flight)
         return e, ids
-
-    def _note_published(self, names):
-        with self._guard:
-            self._published.update(dict.fromkeys(names))
-            while len(self._published) > _COMMITS_KEPT:
-                self._published.popitem(last=False)
 
     def _put_round(self, by_unit, deadline):
         """One blob for each unit, all at once: {unit: blob}; returns the committed ids."""
@@ -366,7 +355,8 @@ class UnitSlabStore:
         """Asks unit u (its id, or what _unit says) whether the blob is published: again while it
         is "pending", and again where a reply was lost. False: it is not, and was aborted, which a
         unit ignores for a blob it did publish; the reason is appended to errs. A unit is asked by
-        the generation of the blob's region: of its newest puts the store that put them has it."""
+        the generation of the blob's region: of its newest puts the store that put them has it.
+        What was published on a unit that has gone since is not, also where another replaced it."""
         unit_id = u["unit_id"] if isinstance(u, dict) else u
         self._check_open()
         try:
@@ -380,17 +370,11 @@ class UnitSlabStore:
 
     def _ask_commit(self, unit_id, blob_id, deadline):
         """Whether it is published. TransferFailed: this store has no put of it to ask for."""
-        name = _name(unit_id, blob_id)
-        with self._guard:
-            if name in self._published:
-                return True
         published = self._store.commit(unit_id, blob_id, deadline)
         if published is None:
             raise TransferFailed(
-                [blob_id], f"unit {unit_id}: no put of blob {blob_id} is open here"
+                [blob_id], f"unit {unit_id}: no put of blob {blob_id} is known here"
             )
-        if published:
-            self._note_published([name])
         return published
 
     # Gets -------------------------------------------------------------------------------------

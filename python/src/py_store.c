@@ -304,7 +304,7 @@ static PyObject *store_put(PyObject *object, PyObject *args)
 	return done;
 }
 
-/* commit(unit_id, blob_id, deadline) -> bool, or None: no commit of it is open */
+/* commit(unit_id, blob_id, deadline) -> bool, or None: no put of it is known */
 static PyObject *store_commit(PyObject *object, PyObject *args)
 {
 	struct sypy_store *self = (struct sypy_store *)object;

@@ -55,6 +55,8 @@ LINES = {
         "asks again on a lost reply": "test_store_faults.Commits.test_the_call_was_interrupted",
         "False and aborted": "test_store_faults.Commits.test_its_deadline_passed",
         "of a dead unit": "test_blobstore.DeadUnits.test_a_dead_unit",
+        "of one that was replaced": "test_store_faults.Deaths"
+        ".test_a_commit_of_a_unit_that_was_replaced",
     },
     "put_many": {
         "all units at once, several blobs a unit": "test_blobstore.Puts.test_put_many",

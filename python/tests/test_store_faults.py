@@ -260,6 +260,26 @@ class Deaths(StoreCase):
         self.put(1, [3])
         self.assertEqual(set(self.read(1, ["3@x"])), {"3@x"})
 
+    def test_a_commit_of_a_unit_that_was_replaced(self):
+        """What the old one published is not there, whoever asks first; others keep theirs."""
+        ids = {unit: self.put(unit, [unit]) for unit in (0, 1)}
+        stores = [self.store, self.new_store()]
+        self.store = stores[1]
+        other = self.put(1, [3])
+        self.kill_unit(1)
+        self.start_unit(1)
+        errs = []
+        self.assertIs(stores[0]._commit(1, ids[1], None, errs), False)
+        self.assertEqual(len(errs), 1)
+        answers, failed = stores[0]._call_units("commit", ids, None)
+        self.assertEqual((answers, failed), ({0: True, 1: False}, []))
+        answers, failed = stores[1]._call_units("commit", {1: other}, None)
+        self.assertEqual((answers, failed), ({1: False}, []))
+        # Put again, it is.
+        again = self.put(1, [3])
+        self.assertIs(stores[1]._commit(1, again, None, errs), True)
+        self.assertEqual(len(errs), 1)
+
     def test_a_dead_unit_is_told_at_once_each_time(self):
         self.put(1, [1])
         self.kill_unit(1)

@@ -150,12 +150,22 @@ static sy_status plan_of(const struct sy_store *store, const sy_store_blob *blob
 	return SY_OK;
 }
 
-static void remember(struct sy_store *store, const struct sy_blob_plan *plan)
+/* Those that came to no answer last, so that the published ones of a large call push none out. */
+static void remember(struct sy_store *store, const struct sy_blob_plan *plans, size_t count)
 {
 	pthread_mutex_lock(&store->lock);
-	store->unknown[store->unknown_next++ % SY_UNKNOWN_COMMITS_MAX] = (struct sy_unknown_commit){
-		plan->id, plan->unit_id, plan->generation, plan->incarnation,
-	};
+	for (int published = 1; published >= 0; published--) {
+		for (size_t i = 0; i < count; i++) {
+			const struct sy_blob_plan *plan = &plans[i];
+
+			if (published != 0 ? !plan->published : plan->published || !plan->unknown)
+				continue;
+			store->known[store->known_count++ % SY_STORE_PUTS_MAX] = (struct sy_store_known){
+				.blob_id = plan->id, .unit_id = plan->unit_id, .published = plan->published,
+				.generation = plan->generation, .incarnation = plan->incarnation,
+			};
+		}
+	}
 	pthread_mutex_unlock(&store->lock);
 }
 
@@ -180,9 +190,8 @@ static sy_status put_many(sy_store *store, const sy_store_blob *blobs, size_t bl
 
 		sy_puts_run(store->hub, plans, count, &terms);
 		status = sy_puts_verdict(plans, count, err);
+		remember(store, plans, count);
 		for (size_t i = 0; i < count; i++) {
-			if (plans[i].unknown && !plans[i].published)
-				remember(store, &plans[i]);
 			if (plans[i].published || err == NULL || status == SY_OK)
 				continue;
 			if (err->index_count < err->index_capacity)
@@ -214,46 +223,71 @@ sy_status sy_store_put_segments(sy_store *store, const sy_store_blob *blob, uint
 	return sy_store_put_many(store, blob, 1, deadline_ns, err);
 }
 
-/* The blob's record; false: nothing is known of it. */
+/* The blob's newest record; false: nothing is known of it. */
 static bool recall(struct sy_store *store, uint32_t unit_id, sy_blob_id blob_id,
-                   struct sy_unknown_commit *ret_commit)
+                   struct sy_store_known *ret_known)
 {
 	bool found = false;
 
 	pthread_mutex_lock(&store->lock);
-	for (size_t i = 0; i < SY_UNKNOWN_COMMITS_MAX && !found; i++) {
-		struct sy_unknown_commit *commit = &store->unknown[i];
+	for (size_t back = 1; back <= SY_STORE_PUTS_MAX && back <= store->known_count && !found;
+	     back++) {
+		const struct sy_store_known *known =
+			&store->known[(store->known_count - back) % SY_STORE_PUTS_MAX];
 
-		found = commit->incarnation != 0 && commit->unit_id == unit_id &&
-		        memcmp(&commit->blob_id, &blob_id, sizeof blob_id) == 0;
+		found = known->incarnation != 0 && known->unit_id == unit_id &&
+		        memcmp(&known->blob_id, &blob_id, sizeof blob_id) == 0;
 		if (found)
-			*ret_commit = *commit;
+			*ret_known = *known;
 	}
 	pthread_mutex_unlock(&store->lock);
 	return found;
 }
 
+/* It holds for the record that was asked about, and for no newer put of the blob. */
+static void note_published(struct sy_store *store, const struct sy_store_known *known)
+{
+	pthread_mutex_lock(&store->lock);
+	for (size_t i = 0; i < SY_STORE_PUTS_MAX; i++) {
+		struct sy_store_known *one = &store->known[i];
+
+		if (one->incarnation == known->incarnation && one->generation == known->generation &&
+		    one->unit_id == known->unit_id &&
+		    memcmp(&one->blob_id, &known->blob_id, sizeof one->blob_id) == 0)
+			one->published = true;
+	}
+	pthread_mutex_unlock(&store->lock);
+}
+
 static sy_status commit(sy_store *store, uint32_t unit_id, sy_blob_id blob_id,
                         uint64_t deadline_ns, bool *ret_published, sy_error *err)
 {
-	struct sy_unknown_commit commit = {0};
+	struct sy_store_known known = {0};
 	struct sy_call call = {.unit_id = unit_id};
 	struct sy_call *calls[] = {&call};
 
-	if (!recall(store, unit_id, blob_id, &commit))
-		return sy_fail(err, SY_E_INVALID, __func__, "no commit of this blob on unit %u is open",
+	if (!recall(store, unit_id, blob_id, &known))
+		return sy_fail(err, SY_E_INVALID, __func__, "no put of this blob on unit %u is known",
 		               unit_id);
-	call.op.kind = SY_OP_KIND_COMMIT;
+	if (known.published && sy_hub_stands(store->hub, unit_id, known.incarnation)) {
+		*ret_published = true;
+		return SY_OK;
+	}
+	/* What was published is so in that incarnation of the unit: which one answers now? */
+	call.op.kind = known.published ? SY_OP_KIND_INFO : SY_OP_KIND_COMMIT;
 	call.op.deadline_ns = sy_store_deadline(store, deadline_ns);
 	call.op.commit.blob_id = blob_id;
-	call.op.commit.generation = commit.generation;
-	call.op.commit.incarnation = commit.incarnation;
+	call.op.commit.generation = known.generation;
+	call.op.commit.incarnation = known.incarnation;
 	sy_hub_run(store->hub, calls, 1);
 	sy_status status = call.status;
 	/* Gone with its unit, by the directory's word, is not published either. */
-	bool missing = call.op.end == SY_OP_END_MISSING || call.found_dead;
+	bool missing = call.op.end == SY_OP_END_MISSING || call.found_dead ||
+	               (status == SY_OK && call.op.incarnation != known.incarnation);
+	if (status == SY_OK && !missing)
+		note_published(store, &known);
 	if (status == SY_OK || missing)
-		*ret_published = status == SY_OK;
+		*ret_published = !missing;
 	else
 		sy_error_copy(err, &call.error);
 	sy_call_done(&call);

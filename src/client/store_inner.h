@@ -1,4 +1,4 @@
-/* The store: a hub, the commits that came to no answer, and the resolves that are held. */
+/* The store: a hub, the puts it knows of, and the resolves that are held. */
 #ifndef SY_STORE_INNER_H
 #define SY_STORE_INNER_H
 
@@ -8,12 +8,13 @@
 #include "hub.h"
 #include "lookup.h"
 
-enum { SY_UNKNOWN_COMMITS_MAX = 1024 };
+enum { SY_STORE_PUTS_MAX = 4096 };
 
-/* A blob whose commit came to no answer: what asking again needs. */
-struct sy_unknown_commit {
+/* A blob that was published, or whose commit came to no answer: what asking again needs. */
+struct sy_store_known {
 	sy_blob_id blob_id;
 	uint32_t unit_id;
+	bool published;
 	uint64_t generation, incarnation;
 };
 
@@ -23,8 +24,8 @@ struct sy_store {
 	struct sy_hub *hub; /* until the close */
 	bool ssd;
 	pthread_mutex_t lock; /* of what follows */
-	struct sy_unknown_commit unknown[SY_UNKNOWN_COMMITS_MAX]; /* a ring: the oldest is forgotten */
-	size_t unknown_next;
+	struct sy_store_known known[SY_STORE_PUTS_MAX]; /* a ring: the oldest is forgotten */
+	size_t known_count; /* that ever were */
 	struct sy_resolved_keys *held; /* live resolves, newest first */
 	uint64_t ticked_ns; /* when the keeper called last */
 };
