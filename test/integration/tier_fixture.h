@@ -174,6 +174,14 @@ static inline void tier_wait_idle(sy_client *client)
 	assert_int_equal(tier_count(client, "ssd_running"), 0);
 }
 
+/* What is still being written or read goes when that is done. */
+static inline void tier_expect_empty(sy_client *client)
+{
+	tier_wait_idle(client);
+	assert_int_equal(tier_count(client, "ssd_free"), tier_count(client, "ssd_capacity"));
+	assert_int_equal(tier_count(client, "entries"), 0);
+}
+
 /* All rows from 0 on, and what the unit then holds is nothing. */
 static inline void tier_clear(sy_client *client, uint64_t count)
 {
@@ -182,10 +190,7 @@ static inline void tier_clear(sy_client *client, uint64_t count)
 	for (uint64_t i = 0; i < count; i++)
 		rows[i] = i;
 	assert_int_equal(sy_client_clear(client, rows, count, NULL, 0, 0, NULL, NULL), SY_OK);
-	/* What is still being written or read goes when that is done. */
-	tier_wait_idle(client);
-	assert_int_equal(tier_count(client, "ssd_free"), tier_count(client, "ssd_capacity"));
-	assert_int_equal(tier_count(client, "entries"), 0);
+	tier_expect_empty(client);
 }
 
 #endif
