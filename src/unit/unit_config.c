@@ -63,6 +63,10 @@ static sy_status check_ssd(const struct sy_unit_config *config, sy_error *err)
 		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
 		               "a disk tier of %llu bytes is too small: at least %s",
 		               (unsigned long long)config->ssd_bytes, min_text);
+	if (config->ssd_bytes > SY_UNIT_SSD_MAX_BYTES)
+		return sy_fail(err, SY_E_INVALID, "sy_unit_config_check",
+		               "--ssd-bytes %llu is too large: give at most 1024TiB",
+		               (unsigned long long)config->ssd_bytes);
 	return SY_OK;
 }
 

@@ -9,6 +9,7 @@
 
 enum { SY_UNIT_SLAB_MIN_BYTES = 64 << 10, SY_UNIT_PAGE_BYTES = 4096 };
 enum { SY_UNIT_SSD_MIN_BYTES = 1 << 20 };
+#define SY_UNIT_SSD_MAX_BYTES (UINT64_C(1) << 50) /* what the core can keep account of */
 enum { SY_UNIT_EAGER_MAX_BYTES = 2 << 20 };
 enum { SY_UNIT_MAX_ENTRIES = 10000000, SY_UNIT_MAX_SESSIONS = 65535 };
 enum { SY_UNIT_HEARTBEAT_MIN_NS = 10000000 };
