@@ -56,10 +56,18 @@ static int run_reader(uint64_t number)
 {
 	sy_client *client = tier_open(&tier, TIMEOUT_S);
 	struct sy_prng prng;
+	uint64_t seen[ROWS] = {0};
 	bool right = true;
 	sy_prng_seed(&prng, seed + number);
-	for (int i = 0; i < ROWS && right; i++)
-		right = tier_get(client, sy_prng_below(&prng, ROWS), ROW_BYTES) <= VERSIONS;
+	for (int i = 0; i < 2 * ROWS && right; i++) {
+		uint64_t row = sy_prng_below(&prng, ROWS), version = tier_get(client, row, ROW_BYTES);
+		/* None is older than what was seen before, and a row that was cleared stays so. */
+		bool gone = version == tier_absent && (seen[row] == 0 || is_cleared(row));
+		right = gone || (version >= seen[row] && version <= VERSIONS);
+		if (!right)
+			print_error("row %lu: version %lu after %lu\n", row, version, seen[row]);
+		seen[row] = gone && seen[row] > 0 ? tier_wrong : version;
+	}
 	sy_client_close(client);
 	return right ? 0 : 1;
 }

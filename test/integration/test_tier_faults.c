@@ -1,12 +1,14 @@
 /* A disk that fails, writes short, or hangs: what the system does for the unit's files goes
  * through this test (--wrap; the build has 64-bit offsets, so the calls are the ones named so).
  * With TEST_NO_URING the system refuses io_uring, and the unit's threads do the work; nor can its
- * filesystem preallocate, so that the library writes a byte of each block. */
+ * filesystem preallocate, so that the library writes a byte of each block. With TEST_NO_DIRECT its
+ * files cannot be opened past the system's cache. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <liburing.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -40,6 +42,10 @@ int __real_io_uring_submit(struct io_uring *ring);
 int __real_posix_fallocate64(int fd, off_t at, off_t bytes);
 int __wrap_posix_fallocate64(int fd, off_t at, off_t bytes);
 int __wrap_io_uring_submit(struct io_uring *ring);
+int __real_openat64(int dir_fd, const char *path, int flags, ...);
+int __wrap_openat64(int dir_fd, const char *path, int flags, ...);
+int __real_fcntl64(int fd, int command, ...);
+int __wrap_fcntl64(int fd, int command, ...);
 
 static void map_faults(void)
 {
@@ -111,6 +117,35 @@ int __wrap_posix_fallocate64(int fd, off_t at, off_t bytes)
 			return errno;
 	}
 	return ftruncate(fd, at) == 0 ? 0 : errno;
+}
+
+static bool is_refused(int flags)
+{
+	return (flags & O_DIRECT) != 0 && getenv("TEST_NO_DIRECT") != NULL;
+}
+
+int __wrap_openat64(int dir_fd, const char *path, int flags, ...)
+{
+	va_list args;
+	va_start(args, flags);
+	unsigned mode = (flags & O_CREAT) != 0 ? va_arg(args, unsigned) : 0;
+	va_end(args);
+	if (!is_refused(flags))
+		return __real_openat64(dir_fd, path, flags, mode);
+	errno = EINVAL;
+	return -1;
+}
+
+int __wrap_fcntl64(int fd, int command, ...)
+{
+	va_list args;
+	va_start(args, command);
+	uintptr_t arg = va_arg(args, uintptr_t);
+	va_end(args);
+	if (command != F_SETFL || !is_refused((int)arg))
+		return __real_fcntl64(fd, command, arg);
+	errno = EINVAL;
+	return -1;
 }
 
 /* A request on no file fails as one on a broken disk does. */
