@@ -3,9 +3,10 @@
 import json
 import os
 import re
+import subprocess
 import unittest
 
-from test_cluster import ClusterCase
+from test_cluster import SLABYARD, ClusterCase
 
 
 class TestTier(ClusterCase):
@@ -114,6 +115,31 @@ class TestTier(ClusterCase):
         ssd = ["--ssd-dir", self.disk, "--ssd-bytes", "1MiB"]
         done = self.slabyard("up", *words, *ssd, status=1)
         self.assertIn("give each cluster one of its own", done.stderr)
+
+
+class TestFull(ClusterCase):
+    def test_a_value_that_slab_and_staging_have_no_room_for(self):
+        disk = os.path.join(self.top, "disk")
+        path = os.path.join(self.top, "value")
+        os.mkdir(disk)
+        self.up(1, "4MiB", "--ssd-dir", disk, "--ssd-bytes", "4MiB")
+        client = ["--run-dir", self.run_dir]
+        with open(path, "wb") as file:
+            file.write(bytes(2000000))
+        self.slabyard(*client, "put", "0", "a", path)
+        os.truncate(path, 256 << 10)
+        words, rows = [SLABYARD, *client, "put"], 1
+        while subprocess.run([*words, str(rows), "a", path], capture_output=True).returncode == 0:
+            rows += 1
+        # More than either holds.
+        self.assertGreater(rows, 16)
+        done = self.slabyard(*client, "get", "0", "a", status=1)
+        self.assertRegex(done.stderr, r"no room for 20000\d\d bytes: \d+ free")
+        done = self.slabyard(*client, "get", "1", "a")
+        self.assertEqual(len(done.stdout), 256 << 10)
+        self.slabyard(*client, "rm", f"8-{rows}")
+        done = self.slabyard(*client, "get", "0", "a")
+        self.assertEqual(len(done.stdout), 2000000)
 
 
 if __name__ == "__main__":
