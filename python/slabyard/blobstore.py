@@ -176,6 +176,11 @@ def _with_id(blob):
     return segments, nbytes, n_entries, unit_id, blob_id
 
 
+def _about(e, ids):
+    """A failed transfer, as of these blobs, keys or rows."""
+    return TransferFailed(ids, e.reason, in_flight=e.in_flight)
+
+
 def _name(unit_id, blob_id):
     """Two units may have a blob of one id each; hex digits are large or small."""
     return unit_id, str(blob_id).lower()
@@ -342,7 +347,7 @@ class UnitSlabStore:
         if e is None and nowhere:
             e = TransferFailed(ids, f"there is no unit {nowhere[0][3]}")
         elif isinstance(e, TransferFailed):
-            e = TransferFailed(ids, e.reason, in_flight=e.in_flight)
+            e = _about(e, ids)
         return e, ids
 
     def _put_round(self, by_unit, deadline):
@@ -442,7 +447,7 @@ class UnitSlabStore:
             self._mark_dead(unit_id)
             e = LostBlobs(keys, e.reason)
         elif isinstance(e, TransferFailed):
-            e = TransferFailed(keys, e.reason, in_flight=e.in_flight)
+            e = _about(e, keys)
         raise e
 
     def _covered(self, unit_id, keys):
@@ -484,7 +489,7 @@ class UnitSlabStore:
         try:
             self._store.release(list(known.items()), deadline)
         except TransferFailed as e:
-            raise TransferFailed([*e.blob_ids, *left], e.reason, in_flight=e.in_flight) from None
+            raise _about(e, [*e.blob_ids, *left]) from None
         if nowhere:
             raise TransferFailed(left, f"there is no unit {next(iter(nowhere))}")
 

@@ -3,9 +3,13 @@
 UCX is forced: a unix socket crosses network namespaces."""
 
 import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 import numpy as np
@@ -13,7 +17,7 @@ import numpy as np
 import slabyard
 from slabyard.blobstore import UnitSlabStore, encode_index
 from slabyard.cluster import command_path
-from slabyard.errors import TransportPolicyError
+from slabyard.errors import TransferFailed, TransportPolicyError
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../../test/integration"))
@@ -83,6 +87,69 @@ class OnTheOtherHost(unittest.TestCase):
             slabyard.Client(**self.place, transport="ucx", policy="same-host", timeout_s=60)
 
 
+def sent_bytes():
+    """By this host, on its only cable."""
+    with open("/proc/net/dev") as file:
+        line = next(line for line in file if line.strip().startswith("eth0:"))
+    return int(line.partition(":")[2].split()[8])
+
+
+class EndsUnit:
+    """A lock of a store that, told to, ends the unit in the middle of the next transfer: the unit
+    stands still before it, and is killed once some of it is on the cable."""
+
+    def __init__(self, pid, then):
+        self.pid, self.then, self.armed = pid, then, False
+        self.thread = threading.Thread(target=self.kill)
+
+    def __enter__(self):
+        if self.armed:
+            self.armed = False
+            os.kill(self.pid, signal.SIGSTOP)
+            self.before = sent_bytes()
+            self.thread.start()
+
+    def __exit__(self, *exc):
+        pass
+
+    def kill(self):
+        end = time.monotonic() + PATIENCE_S
+        while sent_bytes() < self.before + (16 << 10) and time.monotonic() < end:
+            time.sleep(0.001)
+        pidfd = os.pidfd_open(self.pid)
+        os.kill(self.pid, signal.SIGKILL)
+        ended = select.select([pidfd], [], [], PATIENCE_S)[0]
+        os.close(pidfd)
+        if ended:
+            self.then()
+
+
+class LastOnTheOtherHost(unittest.TestCase):
+    """Ends unit 1."""
+
+    def test_a_write_that_was_cut_off(self):
+        ep = slabyard.Endpoint("allow-tcp", transport="ucx")
+        directory = slabyard.Directory(
+            os.environ["DIRECTORY"], keys=os.environ["KEYS"], timeout_s=60
+        )
+        unit = directory.units()[1]
+        slab = f"/dev/shm/slabyard-{os.geteuid()}-1-{unit['incarnation']:016x}"
+        self.addCleanup(os.unlink, slab)  # nobody starts in its run directory again
+        lock = EndsUnit(unit["pid"], lambda: directory.exited(1, unit["incarnation"]))
+        with UnitSlabStore(ep, directory, namespace="s", timeout_s=60, lock=lock) as store:
+            self.put(store, encode_index([1], {"x": [np.arange(1 << 17)]}))
+            made = encode_index([3], {"x": [np.arange(1 << 22)]})  # more than sockets hold
+            lock.armed = True
+            with self.assertRaises(TransferFailed) as caught:
+                self.put(store, made)
+            lock.thread.join()
+        self.assertEqual(caught.exception.blob_ids, [made.blob_id])
+        self.assertIs(caught.exception.in_flight, True)
+
+    def put(self, store, made):
+        store.put_many([(made.segments, made.nbytes, made.n_entries, 1, made.blob_id)])
+
+
 class Hosts(unittest.TestCase):
     def start(self, host, *words):
         process = subprocess.Popen(
@@ -115,7 +182,13 @@ class Hosts(unittest.TestCase):
             words += ["--slab-bytes", "64MiB", "--policy", "allow-tcp", "--eager-max-bytes", "0"]
             self.start(hosts[k], "unit", *words)
         done = subprocess.run(
-            hosts[2].words(sys.executable, "-m", "unittest", "between_hosts.OnTheOtherHost"),
+            hosts[2].words(
+                sys.executable,
+                "-m",
+                "unittest",
+                "between_hosts.OnTheOtherHost",
+                "between_hosts.LastOnTheOtherHost",
+            ),
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -123,7 +196,7 @@ class Hosts(unittest.TestCase):
             env={**environment(), "DIRECTORY": directory, "KEYS": self.keys},
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("Ran 3 tests", done.stderr)
+        self.assertIn("Ran 4 tests", done.stderr)
 
 
 if __name__ == "__main__":
