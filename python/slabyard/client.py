@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import time
 
 import numpy as np
 
@@ -226,6 +227,9 @@ class Client:
         return self._core.clear(rows_of(rows), fields, deadline)
 
     def _clear_keys(self, keys, deadline):
+        """One call a field, and one deadline for all."""
+        end = time.monotonic() + self._core.timeout_s
+        deadline = end if deadline is None else min(deadline, end)
         rows_of_field = {}
         for row, field in _core.parse_keys(keys):
             rows_of_field.setdefault(field, []).append(row)

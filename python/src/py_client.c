@@ -284,6 +284,12 @@ static PyObject *client_unit_count(PyObject *object, void *unused)
 	return PyLong_FromUnsignedLong(count);
 }
 
+static PyObject *client_timeout_s(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyFloat_FromDouble((double)((struct sypy_client *)object)->gate.timeout_ns / 1e9);
+}
+
 static PyObject *client_closed(PyObject *object, void *unused)
 {
 	const struct sypy_client *self = (const struct sypy_client *)object;
@@ -306,6 +312,7 @@ static PyMethodDef methods[] = {
 static PyGetSetDef attributes[] = {
 	{"unit_count", client_unit_count, NULL, NULL, NULL},
 	{"closed", client_closed, NULL, NULL, NULL},
+	{"timeout_s", client_timeout_s, NULL, NULL, NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -5,6 +5,7 @@ import json
 import math
 import time
 import unittest
+from unittest import mock
 
 import numpy as np
 from support import ClusterCase
@@ -164,6 +165,21 @@ class Keys(ClusterCase):
         self.client.put(keys, [1, 2, 3])
         self.assertEqual(self.client.clear(range(3)), 3)
         self.assertEqual(self.client.clear(np.array([1, 2])), 0)
+
+    def test_keys_of_several_fields_have_one_deadline(self):
+        keys = [f"7@{field}" for field in "abc"]
+        start = time.monotonic()
+        for given, latest in ((None, 20), (start + 5, 5), (start + 1e6, 20)):
+            self.client.put(keys, [1, 2, 3])
+            with mock.patch.object(self.client, "_core", mock.Mock(wraps=self.client._core)) as c:
+                c.timeout_s = c._mock_wraps.timeout_s
+                self.assertEqual(self.client.clear(keys, deadline=given), 3)
+            ends = {call.args[2] for call in c.clear.call_args_list}
+            self.assertEqual(len(ends), 1)
+            self.assertLessEqual(ends.pop(), time.monotonic() + latest)
+        self.assertEqual(self.client._core.timeout_s, 20)
+        with self.cluster.client() as client:
+            self.assertEqual(client._core.timeout_s, 120)
 
     def test_no_fields_are_not_all_of_them(self):
         self.client.put(["70@a", "70@b"], [1, 2])
