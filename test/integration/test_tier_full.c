@@ -34,7 +34,7 @@ static void expect_row(uint64_t row)
 /* More of them than there is room for at once, for neither slab nor disk has any. */
 static void expect_together(uint64_t count)
 {
-	sy_key keys[TOGETHER];
+	sy_key keys[TOGETHER] = {0};
 	sy_result *result = NULL;
 	sy_value value;
 	sy_error err = {0};
