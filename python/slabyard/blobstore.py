@@ -80,8 +80,10 @@ def _check_offsets(field, offsets, count, total):
 def _rows_of_column(field, value, count):
     """One array, or bytes-like, for each row, and the code of each."""
     value, code = columns.bits_of(value)
-    if isinstance(value, tuple):
-        values, offsets = value
+    values, offsets = value if isinstance(value, tuple) else (value, None)
+    if getattr(values, "ndim", 1) == 0:
+        raise ValueError(f"column {field!r} is a single value, and not one for each row")
+    if offsets is not None:
         _check_offsets(field, offsets, count, len(values))
         value = [values[a:b] for a, b in zip(offsets[:-1], offsets[1:])]
     if len(value) != count:
@@ -214,6 +216,8 @@ class UnitSlabStore:
             raise TypeError("lock has no __enter__ and __exit__: give a threading.Lock")
         if not isinstance(ep, Endpoint):
             raise TypeError(f"ep is a slabyard.Endpoint, not {type(ep).__name__}")
+        if timeout_s is None:
+            raise TypeError("timeout_s is seconds, more than 0, not None")
         if not isinstance(directory, Directory):
             directory = Directory(directory, timeout_s=timeout_s)
         self._ep, self._directory = ep, directory

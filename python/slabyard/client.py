@@ -214,6 +214,10 @@ class Client:
         After it returned no get finds them unless they are put again. Raises
         DataPlaneTransferFailed, naming the keys whose removal is not known; it may be repeated.
         """
+        if isinstance(rows, np.ndarray) and rows.dtype.kind in "UOT":
+            rows = rows.tolist()
+        if isinstance(rows, (str, bytes)):
+            raise TypeError(f"rows are numbers or keys, not one {type(rows).__name__}")
         if not isinstance(rows, (range, np.ndarray)) and not hasattr(rows, "__dlpack__"):
             rows = list(rows)
             if rows and isinstance(rows[0], str):

@@ -124,6 +124,7 @@ static bool take_names(void)
 	} list[] = {
 		{&sypy_names.pickle_dumps, "pickle", "dumps"},
 		{&sypy_names.pickler, "pickle", "Pickler"},
+		{&sypy_names.pickling_error, "pickle", "PicklingError"},
 		{&sypy_names.bytes_io, "io", "BytesIO"},
 		{&sypy_names.reducers, "slabyard._reducers", "table"},
 		{&sypy_names.json_loads, "json", "loads"},

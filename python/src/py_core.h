@@ -15,7 +15,7 @@
 
 /* Classes and functions of Python that the extension calls; owned for the process's life. */
 struct sypy_names {
-	PyObject *pickle_dumps, *pickler, *bytes_io, *json_loads;
+	PyObject *pickle_dumps, *pickler, *pickling_error, *bytes_io, *json_loads;
 	PyObject *reducers;  /* slabyard._reducers.table */
 	PyObject *json_scan; /* (text, index) -> (object, where it ended), in C */
 };
@@ -89,6 +89,7 @@ bool sypy_gate_shut(struct sypy_gate *gate);
 /* Row numbers: of any buffer of integers, or of a sequence of ints. NULL on failure; freed with
  * PyMem_Free. Never NULL for no rows. */
 uint64_t *sypy_rows_from(PyObject *rows, size_t *ret_count);
+uint64_t *sypy_offsets_from(PyObject *offsets, size_t *ret_count);
 
 /* Keys "row@field" and what their fields point into. */
 struct sypy_keys {

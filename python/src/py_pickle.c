@@ -43,11 +43,32 @@ static PyObject *dump_in_c(struct sypy_hold *hold, PyObject *object)
 	return pickle;
 }
 
+/* In place of what pickle raises where it refuses an object, which differs by version. */
+static void refuse(PyObject *object)
+{
+	PyObject *type, *why, *traceback;
+
+	if (!PyErr_ExceptionMatches(PyExc_AttributeError) &&
+	    !PyErr_ExceptionMatches(sypy_names.pickling_error))
+		return;
+	PyErr_Fetch(&type, &why, &traceback);
+	PyErr_NormalizeException(&type, &why, &traceback);
+	PyErr_Format(PyExc_TypeError,
+	             "a value of type %.100s (or what it holds) cannot be pickled: %S: give the "
+	             "client dumps, such as cloudpickle.dumps",
+	             Py_TYPE(object)->tp_name, why);
+	Py_XDECREF(type);
+	Py_XDECREF(why);
+	Py_XDECREF(traceback);
+}
+
 /* By pickle's own code in C wherever it does: another function in its place is Python code. */
 static PyObject *dump(struct sypy_hold *hold, PyObject *object)
 {
 	PyObject *pickle = dump_in_c(hold, object);
 
+	if (pickle == NULL && hold->dumps == sypy_names.pickle_dumps)
+		refuse(object);
 	if (hold->dumps == sypy_names.pickle_dumps || (pickle != NULL && !names_main(pickle)))
 		return pickle;
 	if (pickle == NULL && !PyErr_ExceptionMatches(PyExc_Exception))

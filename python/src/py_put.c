@@ -171,7 +171,7 @@ static bool take_offsets(struct batch *batch, const struct column_spec *spec, Py
                          uint64_t lead, uint64_t unit_bytes, sy_put_column *column)
 {
 	size_t count = 0;
-	uint64_t *offsets = sypy_rows_from(object, &count);
+	uint64_t *offsets = sypy_offsets_from(object, &count);
 	uint64_t *bytes = NULL;
 
 	if (offsets == NULL)
@@ -200,7 +200,7 @@ static bool take_offsets(struct batch *batch, const struct column_spec *spec, Py
 static bool hollow_jagged(struct batch *batch, PyObject *object, sy_put_column *column)
 {
 	size_t count = 0;
-	uint64_t *offsets = sypy_rows_from(object, &count);
+	uint64_t *offsets = sypy_offsets_from(object, &count);
 	sy_value *values = NULL;
 
 	if (offsets != NULL && count != batch->row_count + 1)

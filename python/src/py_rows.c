@@ -9,17 +9,20 @@ static bool is_integer_format(const char *format)
 
 	if (format == NULL)
 		return true; /* bytes */
-	if (*format == '@' || *format == '=' || *format == '<')
+	if (*format != '\0' && strchr("@=<>!", *format) != NULL)
 		format++;
 	return format[0] != '\0' && format[1] == '\0' && strchr(INTEGERS, format[0]) != NULL;
 }
 
 /* One item of any width; false: it is below zero. */
-static bool read_item(const char *at, Py_ssize_t itemsize, bool is_signed, uint64_t *ret_value)
+static bool read_item(const char *at, Py_ssize_t itemsize, bool is_signed, bool is_big,
+                      uint64_t *ret_value)
 {
 	uint64_t value = 0;
 
 	memcpy(&value, at, (size_t)itemsize); /* little-endian, as every host of ours */
+	if (is_big)
+		value = __builtin_bswap64(value) >> (64 - itemsize * 8);
 	unsigned top = (unsigned)(itemsize * 8 - 1);
 	if (is_signed && (value >> top) != 0)
 		return false;
@@ -27,23 +30,24 @@ static bool read_item(const char *at, Py_ssize_t itemsize, bool is_signed, uint6
 	return true;
 }
 
-static bool copy_rows(const Py_buffer *view, uint64_t *rows)
+static bool copy_numbers(const Py_buffer *view, const char *what, uint64_t *rows)
 {
 	const char *format = view->format == NULL ? "B" : view->format;
 	char code = format[strlen(format) - 1];
 	bool is_signed = strchr("bhilqn", code) != NULL;
+	bool is_big = *format == '>' || *format == '!';
 
 	for (Py_ssize_t i = 0; i < view->shape[0]; i++) {
 		if (!read_item((const char *)view->buf + i * view->strides[0], view->itemsize, is_signed,
-		               &rows[i])) {
-			PyErr_Format(PyExc_ValueError, "the integer at position %zd is below zero", i);
+		               is_big, &rows[i])) {
+			PyErr_Format(PyExc_ValueError, "the %s at position %zd is below zero", what, i);
 			return false;
 		}
 	}
 	return true;
 }
 
-static uint64_t *rows_from_buffer(PyObject *object, size_t *ret_count)
+static uint64_t *numbers_of_buffer(PyObject *object, const char *what, size_t *ret_count)
 {
 	Py_buffer view;
 	uint64_t *rows = NULL;
@@ -51,12 +55,12 @@ static uint64_t *rows_from_buffer(PyObject *object, size_t *ret_count)
 	if (PyObject_GetBuffer(object, &view, PyBUF_FORMAT | PyBUF_STRIDES) != 0)
 		return NULL;
 	if (view.ndim != 1 || view.itemsize > 8 || !is_integer_format(view.format)) {
-		PyErr_SetString(PyExc_TypeError, "rows are integers in one dimension");
+		PyErr_Format(PyExc_TypeError, "%ss are integers in one dimension", what);
 	} else {
 		rows = PyMem_Malloc(((size_t)view.shape[0] + 1) * sizeof *rows);
 		if (rows == NULL)
 			PyErr_NoMemory();
-		else if (!copy_rows(&view, rows)) {
+		else if (!copy_numbers(&view, what, rows)) {
 			PyMem_Free(rows);
 			rows = NULL;
 		}
@@ -66,15 +70,19 @@ static uint64_t *rows_from_buffer(PyObject *object, size_t *ret_count)
 	return rows;
 }
 
-static uint64_t *rows_from_sequence(PyObject *object, size_t *ret_count)
+static void refuse(const char *what)
+{
+	PyErr_Format(PyExc_TypeError, "%ss are a sequence of ints or an integer array", what);
+}
+
+static uint64_t *numbers_of_sequence(PyObject *object, const char *what, size_t *ret_count)
 {
 	/* A copy: making an int of an item may run code that changes the list. */
 	PyObject *items = PySequence_Tuple(object);
 
 	if (items == NULL) {
 		if (PyErr_ExceptionMatches(PyExc_TypeError) && Py_TYPE(object)->tp_iter == NULL)
-			PyErr_SetString(PyExc_TypeError,
-			                "rows are a sequence of ints or an integer array");
+			refuse(what);
 		return NULL;
 	}
 	Py_ssize_t count = PyTuple_GET_SIZE(items);
@@ -86,12 +94,12 @@ static uint64_t *rows_from_sequence(PyObject *object, size_t *ret_count)
 		PyObject *number = PyBool_Check(item) ? NULL : PyNumber_Index(item);
 
 		if (number == NULL && !PyErr_Occurred())
-			PyErr_SetString(PyExc_TypeError, "a row number is an int, not a bool");
+			PyErr_Format(PyExc_TypeError, "%ss are ints, and not bools", what);
 		rows[i] = number == NULL ? 0 : PyLong_AsUnsignedLongLong(number);
 		if (PyErr_Occurred()) {
 			if (PyErr_ExceptionMatches(PyExc_OverflowError))
-				PyErr_Format(PyExc_ValueError,
-				             "row number %R is not in 0 .. 18446744073709551615", item);
+				PyErr_Format(PyExc_ValueError, "%s %R is not in 0 .. 18446744073709551615",
+				             what, item);
 			PyMem_Free(rows);
 			rows = NULL;
 		}
@@ -102,15 +110,25 @@ static uint64_t *rows_from_sequence(PyObject *object, size_t *ret_count)
 	return rows;
 }
 
-uint64_t *sypy_rows_from(PyObject *rows, size_t *ret_count)
+static uint64_t *numbers_from(PyObject *object, const char *what, size_t *ret_count)
 {
-	if (PyUnicode_Check(rows) || PyBytes_Check(rows)) {
-		PyErr_SetString(PyExc_TypeError, "rows are a sequence of ints or an integer array");
+	if (PyUnicode_Check(object) || PyBytes_Check(object)) {
+		refuse(what);
 		return NULL;
 	}
-	if (PyObject_CheckBuffer(rows))
-		return rows_from_buffer(rows, ret_count);
-	return rows_from_sequence(rows, ret_count);
+	if (PyObject_CheckBuffer(object))
+		return numbers_of_buffer(object, what, ret_count);
+	return numbers_of_sequence(object, what, ret_count);
+}
+
+uint64_t *sypy_rows_from(PyObject *rows, size_t *ret_count)
+{
+	return numbers_from(rows, "row number", ret_count);
+}
+
+uint64_t *sypy_offsets_from(PyObject *offsets, size_t *ret_count)
+{
+	return numbers_from(offsets, "offset", ret_count);
 }
 
 /* A tuple, so that nobody changes it while the library reads what its items hold. */

@@ -544,6 +544,8 @@ class Indexes(StoreCase):
             ([1], {"x": [np.array([None])]}, TypeError),
             ([1], {"x": [np.zeros(2, np.longdouble)]}, TypeError),
             ([1.5], {"x": [b""]}, TypeError),
+            ([1], {"x": np.array(5)}, ValueError),
+            ([1], {"x": (np.array(5), [0, 1])}, ValueError),
         ):
             with self.assertRaises(error):
                 encode_index(rows, columns)

@@ -165,6 +165,12 @@ class Keys(ClusterCase):
         self.client.put(keys, [1, 2, 3])
         self.assertEqual(self.client.clear(range(3)), 3)
         self.assertEqual(self.client.clear(np.array([1, 2])), 0)
+        self.client.put(keys, [1, 2, 3])
+        self.assertEqual(self.client.clear(np.array(["1@a", "9@z"])), 1)
+        self.assertEqual(self.client.clear(np.array(["1@b", "2@a"], object)), 2)
+        for one in ("1@a", b"1@a", np.array("1@a")):
+            with self.assertRaisesRegex(TypeError, "rows are numbers or keys, not one"):
+                self.client.clear(one)
 
     def test_keys_of_several_fields_have_one_deadline(self):
         keys = [f"7@{field}" for field in "abc"]
@@ -312,9 +318,16 @@ class Pickles(ClusterCase):
                 other.get(["1@p"])
 
     def test_an_object_that_fails_to_pickle(self):
-        with self.assertRaises(Exception) as caught:
-            self.client.put(["1@p"], [lambda: None])
-        self.assertIn("pickle", str(caught.exception).lower())
+        for value in (lambda: None, [lambda: None]):
+            with self.assertRaisesRegex(TypeError, "cannot be pickled: .*lambda.*cloudpickle"):
+                self.client.put(["1@p"], [value])
+
+        class Angry:
+            def __reduce__(self):
+                raise RuntimeError("not me")
+
+        with self.assertRaisesRegex(RuntimeError, "not me"):
+            self.client.put(["1@p"], [Angry()])
 
 
 class Opening(unittest.TestCase):

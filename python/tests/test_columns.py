@@ -91,6 +91,16 @@ class Columns(ClusterCase):
         values = np.arange(4, dtype=">i4")
         got = self.round_trip([1, 2, 3, 4], {"x": values})["x"]
         self.assertEqual(got.tolist(), [0, 1, 2, 3])
+        for kind in (">u2", ">i4", ">i8", ">u8"):
+            rows = np.array([3, 1, 2, 300], kind)
+            offsets = np.array([0, 1, 1, 3, 4], kind)
+            self.client.put_columns(rows, {"y": values, "j": (values, offsets)})
+            got = self.client.get_columns([1, 2, 3, 300], ["y", "j"])
+            self.assertEqual(got["y"].tolist(), [1, 2, 0, 3])
+            self.assertEqual([row.tolist() for row in got["j"]], [[], [1, 2], [0], [3]])
+            self.assertEqual(self.client.clear(rows, ["y", "j"]), 8)
+        with self.assertRaisesRegex(ValueError, "row number at position 1 is below zero"):
+            self.client.clear(np.array([1, -1], ">i4"))
 
     def test_strides(self):
         base = np.arange(4 * 6 * 5).reshape(4, 6, 5)
@@ -316,6 +326,12 @@ class Columns(ClusterCase):
             (lambda: put([1], {"x": (np.zeros(1), [0, 2])}), ValueError, "past"),
             (lambda: put([1, 2], {"x": (np.zeros(3), [0, 2, 1])}), ValueError, "backwards"),
             (lambda: put([1], {"x": (np.zeros(1), [0, 1, 1])}), ValueError, "3 offsets"),
+            (lambda: put([1], {"x": (np.zeros(1), [-1, 1])}), ValueError, "offset -1"),
+            (
+                lambda: put([1], {"x": (np.zeros(1), np.array([-1, 1]))}),
+                ValueError,
+                "offset at position 0",
+            ),
             (lambda: put([1], {"x": (np.zeros(1), [0.0, 1.0])}), TypeError, None),
             (lambda: put([1], {"x": (np.zeros(()), [0, 1])}), ValueError, "dimensions"),
             (lambda: put([1], {"x": np.zeros((1,) * 10)}), ValueError, "dimensions"),

@@ -179,6 +179,8 @@ class Lines(StoreCase):
     def test_timeout_s_caps(self):
         self.put(1, [1])
         blob = self.blob(1, [3], size=100000)[1]
+        with self.assertRaisesRegex(TypeError, "timeout_s is seconds, more than 0, not None"):
+            self.new_store(timeout_s=None)
         capped = self.new_store(timeout_s=0.3)
         with self.stopped(1):
             for deadline in (None, time.monotonic() + 1000):
