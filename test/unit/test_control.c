@@ -436,12 +436,15 @@ static void test_linger(void **state)
 	assert_memory_equal(message, "goodbye", 7);
 }
 
-/* More than libzmq has places for, if it never takes one down as fast as they are closed. */
+/* More than libzmq has places for, if it never takes one down as fast as they are closed. Nobody
+ * listens: a listener would need a descriptor for each in this process, too. */
 static void test_many_after_another(void **state)
 {
 	struct rig *rig = *state;
+	char nobody[96];
+	snprintf(nobody, sizeof nobody, "ipc://%s/nobody.ipc", rig->dir);
 	for (int i = 0; i < 4000; i++)
-		sy_control_client_close(connect_to(rig, rig->ipc), 0);
+		sy_control_client_close(connect_to(rig, nobody), 0);
 }
 
 static void test_clock(void **state)
