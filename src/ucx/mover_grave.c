@@ -204,7 +204,8 @@ static void poll_lane(struct sy_mover_lane *lane)
 
 	pthread_mutex_lock(&mover->lock);
 	struct sy_mover_grave *grave = lane->grave;
-	bool mine = grave != NULL || (lane->made && !lane->busy && has_grave(lane));
+	/* What a busy lane is made of is its user's, whom no lock keeps from it. */
+	bool mine = grave != NULL || (!lane->busy && lane->made && has_grave(lane));
 	if (mine)
 		lane->busy = true;
 	pthread_mutex_unlock(&mover->lock);
