@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import sys
 import time
 import unittest
 
@@ -74,3 +75,19 @@ def torch_or_skip():
     except ImportError:
         raise unittest.SkipTest("no torch here: it is no dependency of the package") from None
     return torch
+
+
+def calls_of(function, *arguments):
+    """How many calls of Python and C functions it makes in this thread."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(None)
+    return count

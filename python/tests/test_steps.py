@@ -4,11 +4,10 @@ import argparse
 import datetime
 import json
 import subprocess
-import sys
 import unittest
 
 import numpy as np
-from support import ClusterCase
+from support import ClusterCase, calls_of
 from test_columns import DTYPES, batch
 
 import slabyard
@@ -16,20 +15,6 @@ import slabyard
 
 class NoStepPerRow(ClusterCase):
     """A whole column crosses into C once."""
-
-    def calls(self, function):
-        count = 0
-
-        def note(frame, event, argument):
-            nonlocal count
-            count += event in ("call", "c_call")
-
-        sys.setprofile(note)
-        try:
-            function()
-        finally:
-            sys.setprofile(None)
-        return count
 
     def counts(self, columns_of, to_get=None, client=None, **options):
         client, found = client or self.client, []
@@ -40,9 +25,9 @@ class NoStepPerRow(ClusterCase):
             client.get_columns(rows, fields, **options)
             found.append(
                 (
-                    self.calls(lambda: client.put_columns(rows, columns)),
-                    self.calls(lambda: client.get_columns(rows, fields, **options)),
-                    self.calls(lambda: client.clear(rows)),
+                    calls_of(lambda: client.put_columns(rows, columns)),
+                    calls_of(lambda: client.get_columns(rows, fields, **options)),
+                    calls_of(lambda: client.clear(rows)),
                 )
             )
         self.assertEqual(found[0], found[1])
@@ -99,7 +84,7 @@ class NoStepPerRow(ClusterCase):
             )
             with self.cluster.client() as client:
                 fields = ["a", "b.c"]
-                found.append(self.calls(lambda: client.get_columns(range(n), fields)))
+                found.append(calls_of(lambda: client.get_columns(range(n), fields)))
                 self.assertEqual(client.get(["7@b.c"]), [[{}, 7]])
                 client.clear(range(n))
         self.assertEqual(found[0], found[1])
@@ -116,7 +101,7 @@ class NoStepPerRow(ClusterCase):
         found = []
         for n in (512, 5120):
             rows = list(range(n))
-            found.append(self.calls(lambda: self.client.put_columns(rows, {"a": np.arange(n)})))
+            found.append(calls_of(lambda: self.client.put_columns(rows, {"a": np.arange(n)})))
         self.assertEqual(found[0], found[1])
 
 

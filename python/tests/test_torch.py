@@ -1,10 +1,9 @@
 """Torch tensors in and out."""
 
-import sys
 import unittest
 
 import numpy as np
-from support import ClusterCase, torch_or_skip
+from support import ClusterCase, calls_of, torch_or_skip
 
 from slabyard import Jagged
 
@@ -222,20 +221,6 @@ class Torch(ClusterCase):
     def test_no_step_per_row(self):
         torch = self.torch
 
-        def calls(function):
-            count = 0
-
-            def note(frame, event, argument):
-                nonlocal count
-                count += event in ("call", "c_call")
-
-            sys.setprofile(note)
-            try:
-                function()
-            finally:
-                sys.setprofile(None)
-            return count
-
         found = []
         dtypes = (torch.bool, torch.int64, torch.bfloat16, torch.float32, torch.complex64)
         for n in (512, 5120):
@@ -266,8 +251,8 @@ class Torch(ClusterCase):
             self.client.get_columns(rows, list(columns), arrays="torch")
             found.append(
                 (
-                    calls(lambda: self.client.put_columns(rows, columns)),
-                    calls(lambda: self.client.get_columns(rows, list(columns), arrays="torch")),
+                    calls_of(lambda: self.client.put_columns(rows, columns)),
+                    calls_of(lambda: self.client.get_columns(rows, list(columns), arrays="torch")),
                 )
             )
         self.assertEqual(found[0], found[1])

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import transfer_queue as tq
 from tensordict import NonTensorData, NonTensorStack, TensorDict
-from tq_support import QueueCase, bits
+from tq_support import QueueCase, bits, calls_of
 
 import slabyard
 from slabyard.errors import DataPlaneLostKeys, DataPlaneTimeout, DataPlaneTransferFailed, UnitFull
@@ -322,22 +322,6 @@ class Life(QueueCase):
             client.clear([*keys, "9@never"])
         with self.assertRaises(DataPlaneLostKeys):
             client.get(["1@a"])
-
-
-def calls_of(function, *arguments):
-    """How many calls of Python and C functions it makes in this thread."""
-    count = 0
-
-    def note(frame, event, argument):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        function(*arguments)
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 class Loop(QueueCase):

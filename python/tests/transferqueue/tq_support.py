@@ -12,7 +12,7 @@ import ray  # noqa: E402
 import torch  # noqa: E402
 import transfer_queue as tq  # noqa: E402
 from omegaconf import OmegaConf  # noqa: E402
-from support import await_that  # noqa: E402, F401
+from support import await_that, calls_of  # noqa: E402, F401
 from tensordict import TensorDict  # noqa: E402
 
 import slabyard  # noqa: E402
