@@ -178,7 +178,7 @@ static const char *reaped_fault(struct sy_core *core)
 				return "the list of entries to give back is too long";
 			const struct sy_entry *entry = sy_entry_at(core, i);
 			if (entry->flags != 0 || entry->field == 0 || entry->key_next != 0
-			    || entry->row_prev != 0 || (i != list && entry->row_next != 0))
+			    || entry->row_prev != 0 || (i == list ? entry->blob : entry->row_next) != 0)
 				return "an entry that waits to be given back is alive or linked";
 			i = entry->blob_next;
 		}
@@ -338,7 +338,7 @@ static void add_refs(struct sy_core *core, uint32_t amount)
 	}
 	for (uint32_t i = 1; i <= tables->entries.touched; i++) {
 		const struct sy_entry *entry = sy_entry_at(core, i);
-		fields[entry->field].refs += entry->blob != 0 ? amount : 0;
+		fields[entry->field].refs += entry->field != 0 ? amount : 0;
 		shapes[entry->shape].refs += entry->shape != 0 ? amount : 0;
 	}
 	for (uint32_t i = 1; i <= volatiles->sessions.touched; i++) {

@@ -312,6 +312,7 @@ void sy_entry_drop_all(struct sy_core *core, uint32_t blob_index)
 	}
 	if (head == 0)
 		return;
+	sy_entry_at(core, head)->blob = 0;
 	sy_entry_at(core, head)->row_next = core->tables.reap_head;
 	core->tables.reap_head = head;
 	core->tables.reap_count += blob->entry_count;
@@ -324,8 +325,10 @@ void sy_entry_reap(struct sy_core *core, uint32_t budget)
 		uint32_t index = tables->reap_head;
 		const struct sy_entry *entry = sy_entry_at(core, index);
 		uint32_t rest = entry->blob_next, other = entry->row_next;
-		if (rest != 0)
+		if (rest != 0) {
+			sy_entry_at(core, rest)->blob = 0;
 			sy_entry_at(core, rest)->row_next = other;
+		}
 		tables->reap_head = rest != 0 ? rest : other;
 		tables->reap_count--;
 		give_entry(core, index);

@@ -134,8 +134,8 @@ struct sy_tables {
 	struct sy_space spaces[SY_SPACE_COUNT];
 	uint32_t row_count;     /* distinct rows with a linked entry */
 	/* (volatile) Entries of blobs that are gone, given back a bounded number a step: lists by
-	 * blob_next, of each the first entry's row_next names the next list. They keep their names
-	 * and shapes till then. */
+	 * blob_next, of each the first entry has no blob and its row_next names the next list. They
+	 * keep their names and shapes till then. */
 	uint32_t reap_head, reap_count;
 	uint64_t next_generation, next_accept_seq;
 	uint64_t bytes[SY_BLOB_STATE_COUNT]; /* sum of nbytes by state; of FREE: 0 */
