@@ -37,10 +37,10 @@ static inline uint32_t sy_items_unit(const struct sy_items *items, size_t i)
  * SY_E_SYS. */
 sy_status sy_items_from_keys(const sy_key *keys, size_t count, uint32_t unit_count, bool unique,
                              struct sy_items *ret_items, sy_error *err);
-/* More than a call may have? To be asked before anything is made of them. SY_E_INVALID. */
 /* Names of fields as spans over the same bytes, all valid: freed by the caller. SY_E_INVALID. */
 sy_status sy_items_names(const char *const *fields, size_t count, struct sy_span **ret_names,
                          sy_error *err);
+/* More than a call may have? To be asked before anything is made of them. SY_E_INVALID. */
 sy_status sy_items_check_counts(size_t row_count, size_t field_count, sy_error *err);
 /* Every row times every field, of counts that were checked; unique: neither a row nor a field
  * comes twice. */

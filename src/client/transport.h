@@ -6,7 +6,6 @@
 #ifndef SY_TRANSPORT_H
 #define SY_TRANSPORT_H
 
-#include <pthread.h>
 #include <slabyard/status.h>
 
 #include "bytes.h"

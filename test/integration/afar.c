@@ -18,6 +18,7 @@
 
 #include "clock.h"
 #include "cluster.h"
+#include "number_of.h"
 #include "punctual.h"
 #include "store_blob.h"
 
@@ -56,15 +57,6 @@ static bool holds(const void *memory, size_t nbytes, uint64_t salt)
 
 /* --- The others: a process of their own, that does what it is told by a byte. --- */
 
-static uint64_t bytes_of(const sy_unit_report *report, const char *name)
-{
-	for (size_t i = 0; i < report->byte_count; i++) {
-		if (strcmp(report->bytes[i].name, name) == 0)
-			return report->bytes[i].value;
-	}
-	return 0;
-}
-
 /* Nothing but what is published, and little of it free. */
 static bool is_full(sy_client *client)
 {
@@ -72,9 +64,9 @@ static bool is_full(sy_client *client)
 
 	if (sy_client_reports(client, 0, &report, NULL) != SY_OK || !report.answered)
 		return false;
-	uint64_t free_bytes = bytes_of(&report, "free");
-	return free_bytes < 2 * PIECE && free_bytes + bytes_of(&report, "published") +
-	                                         bytes_of(&report, "rounding") == SLAB_BYTES;
+	uint64_t free_bytes = number_of(&report, "free");
+	return free_bytes < 2 * PIECE && free_bytes + number_of(&report, "published") +
+	                                         number_of(&report, "rounding") == SLAB_BYTES;
 }
 
 /* Row by row until there is no room, also where a transfer was under way at first. */
@@ -129,7 +121,7 @@ static bool clear_all(sy_client *client)
 		return false;
 	while (sy_clock_now_ns() < end_ns) {
 		if (sy_client_reports(client, 0, &report, NULL) == SY_OK && report.answered &&
-		    bytes_of(&report, "free") == SLAB_BYTES)
+		    number_of(&report, "free") == SLAB_BYTES)
 			return true;
 	}
 	return false;

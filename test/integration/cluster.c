@@ -21,6 +21,7 @@
 #include "daemon.h"
 #include "dir_client.h"
 #include "dir_server.h"
+#include "number_of.h"
 #include "runfiles.h"
 
 enum { WAIT_MS = 20000, LOOK_MS = 20 };
@@ -360,15 +361,6 @@ static void remove_slabs(const struct cluster *cluster)
 	}
 }
 
-static uint64_t count_of(const sy_unit_report *report, const char *name)
-{
-	for (size_t i = 0; i < report->count_count; i++) {
-		if (strcmp(report->counts[i].name, name) == 0)
-			return report->counts[i].value;
-	}
-	return 0;
-}
-
 /* Where clients were told to take UCX, the units counted no byte over shared memory. */
 static bool took_told_path(const struct cluster *cluster)
 {
@@ -384,8 +376,10 @@ static bool took_told_path(const struct cluster *cluster)
 	    sy_client_reports(client, 0, reports, NULL) != SY_OK)
 		return false;
 	for (uint32_t u = 0; u < cluster->unit_count; u++) {
-		shm += count_of(&reports[u], "shm_put_bytes") + count_of(&reports[u], "shm_get_bytes");
-		ucx += count_of(&reports[u], "ucx_put_bytes");
+		if (!reports[u].answered)
+			continue;
+		shm += number_of(&reports[u], "shm_put_bytes") + number_of(&reports[u], "shm_get_bytes");
+		ucx += number_of(&reports[u], "ucx_put_bytes");
 	}
 	sy_client_close(client);
 	printf("over shm %llu bytes, over ucx %llu put\n", (unsigned long long)shm,

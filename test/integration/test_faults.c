@@ -13,6 +13,7 @@
 #include "bytes.h"
 #include "clock.h"
 #include "cluster.h"
+#include "number_of.h"
 #include "prng.h"
 #include "store_blob.h"
 
@@ -58,15 +59,6 @@ static sy_status put(uint64_t row, const void *bytes, uint64_t n, sy_error *err)
 	return sy_client_put(client, &key, &value, 1, 0, err);
 }
 
-static uint64_t number(const sy_unit_report *report, const char *name)
-{
-	for (size_t i = 0; i < report->count_count; i++) {
-		if (strcmp(report->counts[i].name, name) == 0)
-			return report->counts[i].value;
-	}
-	return UINT64_MAX;
-}
-
 /* Waits until nothing is held on the unit but `published` bytes; prints how long it took. */
 static void await_clean(uint32_t unit_id, const char *after)
 {
@@ -77,7 +69,7 @@ static void await_clean(uint32_t unit_id, const char *after)
 		assert_int_equal(sy_client_reports(client, 0, reports, NULL), SY_OK);
 		const sy_unit_report *report = &reports[unit_id];
 		if (report->answered && report->bytes[0].value == report->capacity_bytes &&
-		    number(report, "pins") == 0 && number(report, "sessions") == 1) {
+		    number_of(report, "pins") == 0 && number_of(report, "sessions") == 1) {
 			print_message("all back %llu us after %s\n",
 			              (unsigned long long)(sy_clock_now_ns() - start_ns) / 1000, after);
 			return;
@@ -175,7 +167,7 @@ static void test_killed_between_alloc_and_commit(void **state)
 	struct child child = spawn("put_and_stay");
 	await_said(&child);
 	assert_int_equal(sy_client_reports(client, 0, reports, NULL), SY_OK);
-	assert_true(number(&reports[0], "reservations") == 1);
+	assert_true(number_of(&reports[0], "reservations") == 1);
 	kill(child.pid, SIGKILL);
 	await_end(&child);
 	await_clean(0, "kill -9 between alloc and commit");
@@ -207,7 +199,7 @@ static void test_killed_while_it_holds_pins(void **state)
 	await_said(&child);
 	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);
 	assert_int_equal(sy_client_reports(client, 0, reports, NULL), SY_OK);
-	assert_int_equal(number(&reports[0], "pins"), 1);
+	assert_int_equal(number_of(&reports[0], "pins"), 1);
 	kill(child.pid, SIGKILL);
 	await_end(&child);
 	await_clean(0, "kill -9 of a reader");
@@ -362,8 +354,8 @@ static void test_forgotten_resolve(void **state)
 	assert_true(sy_resolved_at(resolved, 0, 0, &at));
 	do {
 		assert_int_equal(sy_client_reports(client, 0, reports, NULL), SY_OK);
-	} while (number(&reports[0], "pins") > 0 && sy_clock_now_ns() < end_ns);
-	assert_int_equal(number(&reports[0], "pins"), 0);
+	} while (number_of(&reports[0], "pins") > 0 && sy_clock_now_ns() < end_ns);
+	assert_int_equal(number_of(&reports[0], "pins"), 0);
 	sy_read read = {0, at.slab_offset, at.nbytes, got};
 	assert_int_equal(sy_store_read_entries(store, &read, 1, 0, NULL), SY_E_STALE_READ);
 	sy_resolved_keys_free(resolved);

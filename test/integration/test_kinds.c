@@ -2,7 +2,6 @@
  * it and its units stands a gate, and around its copies a lock of the test's own. */
 #include "harness.h"
 
-#include <pthread.h>
 #include <semaphore.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
@@ -10,9 +9,10 @@
 #include "clock.h"
 #include "cluster.h"
 #include "gate.h"
+#include "slow_get.h"
 #include "store_blob.h"
 
-enum { UNITS = 1, SLAB_BYTES = 4 << 20, ROWS = 6, LARGE = 40000, SMALL = 500 };
+enum { UNITS = 1, SLAB_BYTES = 4 << 20, ROWS = SLOW_GET_ROWS, LARGE = 40000, SMALL = 500 };
 static const uint64_t SECOND_NS = 1000000000u;
 
 static struct cluster cluster;
@@ -149,40 +149,6 @@ static void clear_all(void)
 	assert_true(has_gone(&report));
 }
 
-enum path { SINGLE, BATCH, COLUMNS, INLINE, VIEW, VIEW_OF_COLUMNS, PATHS };
-
-struct slow_get {
-	pthread_t thread;
-	enum path path;
-	sy_status status;
-	sy_error err;
-	sy_result *result;
-};
-
-static void *get_slowly(void *argument)
-{
-	struct slow_get *mine = argument;
-	sy_key keys[ROWS];
-	uint64_t rows[ROWS];
-	const char *field = "x";
-	bool columns = mine->path == COLUMNS || mine->path == VIEW_OF_COLUMNS;
-	bool view = mine->path == VIEW || mine->path == VIEW_OF_COLUMNS;
-
-	for (uint64_t r = 0; r < ROWS; r++) {
-		keys[r] = (sy_key){r, "x", 1};
-		rows[r] = r;
-	}
-	if (columns)
-		mine->status = sy_client_get_columns(reader, rows, ROWS, &field, 1,
-		                                     view ? SY_GET_VIEW : SY_GET_COPY, 0,
-		                                     &mine->result, &mine->err);
-	else
-		mine->status = sy_client_get(reader, keys, mine->path == SINGLE ? 1 : ROWS,
-		                             view ? SY_GET_VIEW : SY_GET_COPY, 0, &mine->result,
-		                             &mine->err);
-	return NULL;
-}
-
 static void check_bytes(const void *data, uint64_t row, size_t nbytes)
 {
 	const uint8_t *bytes = data;
@@ -213,7 +179,7 @@ static void test_slow_readers(void **state)
 {
 	(void)state;
 	for (enum path path = SINGLE; path < PATHS; path++) {
-		struct slow_get get = {.path = path};
+		struct slow_get get = {.client = reader, .path = path};
 		size_t nbytes = path == INLINE ? SMALL : LARGE;
 
 		put_rows(nbytes);

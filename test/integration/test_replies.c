@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "cluster.h"
 #include "gate.h"
+#include "number_of.h"
 #include "store_blob.h"
 
 enum { UNITS = 2, SLAB_BYTES = 4 << 20, BIG = 100000 };
@@ -108,16 +109,6 @@ static int stop(void **state)
 	return 0;
 }
 
-static uint64_t number(const sy_unit_report *report, const char *name)
-{
-	for (size_t i = 0; i < report->count_count; i++) {
-		if (strcmp(report->counts[i].name, name) == 0)
-			return report->counts[i].value;
-	}
-	fail_msg("no number %s", name);
-	return 0;
-}
-
 /* Waits until a number of unit 0 is what it should be: what is given back travels in notices. */
 static void await_number(const char *name, uint64_t wanted)
 {
@@ -126,7 +117,7 @@ static void await_number(const char *name, uint64_t wanted)
 
 	do {
 		assert_int_equal(sy_client_reports(honest, 0, reports, NULL), SY_OK);
-		got = number(&reports[0], name);
+		got = number_of(&reports[0], name);
 	} while (got != wanted && sy_clock_now_ns() < end_ns);
 	assert_int_equal(got, wanted);
 }
@@ -457,7 +448,7 @@ static void test_half_a_resolve(void **state)
 	assert_int_equal(sy_store_release_rows(store, rows, 2, 0, &err), SY_OK);
 	sy_unit_report reports[UNITS];
 	assert_int_equal(sy_client_reports(honest, 0, reports, NULL), SY_OK);
-	assert_int_equal(number(&reports[1], "pins"), 0);
+	assert_int_equal(number_of(&reports[1], "pins"), 0);
 	sy_store_close(store);
 }
 

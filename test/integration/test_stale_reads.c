@@ -3,7 +3,6 @@
  * or the READ by the store's lock, until others' bytes are known to lie there. */
 #include "harness.h"
 
-#include <pthread.h>
 #include <semaphore.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
@@ -11,8 +10,10 @@
 #include "clock.h"
 #include "cluster.h"
 #include "gate.h"
+#include "number_of.h"
+#include "slow_get.h"
 
-enum { SLAB_BYTES = 4 << 20, ROWS = 6, LARGE = 50000, JUNK_ROW = 100, JUNK_MAX = 512 };
+enum { SLAB_BYTES = 4 << 20, ROWS = SLOW_GET_ROWS, LARGE = 50000, JUNK_ROW = 100, JUNK_MAX = 512 };
 static const uint64_t SECOND_NS = 1000000000u;
 static const uint64_t PIN_NS = 1000000000u; /* of a cluster with short leases */
 
@@ -114,16 +115,6 @@ static void clear_from(uint64_t first, size_t count)
 	must(sy_client_clear(writer, rows, count, NULL, 0, 0, NULL, &err), &err);
 }
 
-static uint64_t bytes_of(const sy_unit_report *report, const char *name)
-{
-	for (size_t i = 0; i < report->byte_count; i++) {
-		if (strcmp(report->bytes[i].name, name) == 0)
-			return report->bytes[i].value;
-	}
-	fail_msg("no number %s", name);
-	return 0;
-}
-
 /* Until the unit holds nothing but what is published: no pin keeps anything back. */
 static bool is_plain(uint64_t *ret_free)
 {
@@ -131,9 +122,9 @@ static bool is_plain(uint64_t *ret_free)
 	sy_error err = {0};
 
 	must(sy_client_reports(writer, 0, &report, &err), &err);
-	*ret_free = report.answered ? bytes_of(&report, "free") : 0;
-	return report.answered && *ret_free + bytes_of(&report, "published") +
-	                                  bytes_of(&report, "rounding") == SLAB_BYTES;
+	*ret_free = report.answered ? number_of(&report, "free") : 0;
+	return report.answered && *ret_free + number_of(&report, "published") +
+	                                  number_of(&report, "rounding") == SLAB_BYTES;
 }
 
 /* Clears the rows and has other bytes wherever they find room, also where pins kept them out. */
@@ -171,36 +162,6 @@ static void clear_all(void)
 		assert_true(sy_clock_now_ns() < end_ns);
 }
 
-enum path { SINGLE, BATCH, COLUMNS, PATHS };
-
-struct slow_get {
-	pthread_t thread;
-	enum path path;
-	sy_status status;
-	sy_error err;
-	sy_result *result;
-};
-
-static void *get_slowly(void *argument)
-{
-	struct slow_get *mine = argument;
-	sy_key keys[ROWS];
-	uint64_t rows[ROWS];
-	const char *field = "x";
-
-	for (uint64_t r = 0; r < ROWS; r++) {
-		keys[r] = (sy_key){r, "x", 1};
-		rows[r] = r;
-	}
-	if (mine->path == COLUMNS)
-		mine->status = sy_client_get_columns(reader, rows, ROWS, &field, 1, SY_GET_COPY, 0,
-		                                     &mine->result, &mine->err);
-	else
-		mine->status = sy_client_get(reader, keys, mine->path == SINGLE ? 1 : ROWS, SY_GET_COPY,
-		                             0, &mine->result, &mine->err);
-	return NULL;
-}
-
 static void check_bytes(const uint8_t *bytes, uint64_t row, uint8_t salt)
 {
 	for (size_t i = 0; i < LARGE; i++) {
@@ -230,8 +191,8 @@ static void test_a_get_outlives_its_pins(void **state)
 {
 	(void)state;
 	for (int anew = 0; anew < 2; anew++) {
-		for (enum path path = SINGLE; path < PATHS; path++) {
-			struct slow_get get = {.path = path};
+		for (enum path path = SINGLE; path <= COLUMNS; path++) {
+			struct slow_get get = {.client = reader, .path = path};
 			sy_value value;
 
 			put_rows(1);
@@ -264,8 +225,8 @@ static void test_a_get_is_slow(void **state)
 	(void)state;
 	put_rows(1);
 	__atomic_store_n(&slow, true, __ATOMIC_RELEASE);
-	for (enum path path = SINGLE; path < PATHS; path++) {
-		struct slow_get get = {.path = path};
+	for (enum path path = SINGLE; path <= COLUMNS; path++) {
+		struct slow_get get = {.client = reader, .path = path};
 
 		get_slowly(&get);
 		if (get.status == SY_E_TRANSFER_FAILED)

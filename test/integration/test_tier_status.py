@@ -133,6 +133,7 @@ class TestFull(ClusterCase):
             rows += 1
         # More than either holds.
         self.assertGreater(rows, 16)
+        self.assertRegex(self.slabyard(*client, "status").stdout, r", full [1-9]")
         done = self.slabyard(*client, "get", "0", "a", status=1)
         self.assertRegex(done.stderr, r"no room for 20000\d\d bytes: \d+ free")
         done = self.slabyard(*client, "get", "1", "a")

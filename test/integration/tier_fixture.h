@@ -15,6 +15,7 @@
 #include "bytes.h"
 #include "cluster.h"
 #include "crc32c.h"
+#include "number_of.h"
 #include "prng.h"
 
 enum { TIER_HEAD_BYTES = 24, TIER_FIELDS = 2, TIER_VALUE_MAX = 2 << 20 };
@@ -158,12 +159,10 @@ static inline uint64_t tier_count(sy_client *client, const char *name)
 	sy_error err = {0};
 	if (sy_client_reports(client, 0, &report, &err) != SY_OK)
 		fail_msg("%s", err.message);
-	for (size_t i = 0; i < report.count_count; i++) {
-		if (strcmp(report.counts[i].name, name) == 0)
-			return report.counts[i].value;
-	}
-	fail_msg("no count %s", name);
-	return 0;
+	uint64_t number = number_of(&report, name);
+	if (number == UINT64_MAX)
+		fail_msg("no count %s", name);
+	return number;
 }
 
 /* Until the unit neither writes nor reads its files. */
