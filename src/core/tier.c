@@ -148,7 +148,7 @@ static uint32_t next_victim(struct sy_step *step, bool from_cold, uint32_t *look
 		for (; count > 0 && *looks > 0; count--, --*looks) {
 			uint32_t index = tier->lists[list].head;
 			bool held = sy_blob_at(core, index)->quarantine_until_ns > step->now_ns;
-			tier->unfit_left -= list == SY_TIER_UNFIT && !held;
+			tier->unfit_left -= list == SY_TIER_UNFIT; /* never held: a pin takes it out */
 			if (held)
 				sy_tier_move(core, index, list);
 			else if (fits(core, index))

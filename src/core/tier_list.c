@@ -36,9 +36,7 @@ void sy_tier_place(struct sy_core *core, uint32_t index)
 		list = SY_TIER_IDLE;
 	else if (t->list == SY_TIER_WRITES || t->list == SY_TIER_READS)
 		return; /* its operation has not begun: whoever begins or drops it takes it out */
-	/* Whether it fits is known of it already. */
-	bool unfit = t->list == SY_TIER_UNFIT && list != SY_TIER_NONE;
-	if (t->list == list || unfit)
+	if (t->list == list)
 		return;
 	/* Sorted by time, whatever comes back into it. */
 	const struct sy_chain *idle = &core->volatiles.tier.lists[SY_TIER_IDLE];

@@ -72,6 +72,14 @@ static uint64_t put_until_full(struct tier_driver *t, uint64_t row, uint64_t nby
 	return row;
 }
 
+/* A row, with nothing given back. */
+static struct sy_outcome hold(struct tier_driver *t, uint32_t slot, uint64_t row)
+{
+	struct sy_span field = span("a00");
+	struct sy_event e = resolve_event(t->d, &t->c, slot, ++t->seq, row, 1, &field, 1, 0);
+	return tier_ask(t, &e);
+}
+
 /* Neither slab nor disk has room: more rows than there is room to read are refused at once, for
  * whoever copies asks for fewer, and so all can be had. Nothing is read over and over. */
 static void test_full(void **state)
@@ -86,6 +94,9 @@ static void test_full(void **state)
 	/* One who wants views of all does not take from itself what it has, and is told. */
 	assert_full_of(tier_resolve(&t, 64, 32, 0), SY_RESOURCE_BYTES);
 	assert_true(t.reads <= 100);
+	/* So is one who copies while another has some of the room in its hands. */
+	assert_int_equal(hold(&t, 1, 64).fault, SY_FAULT_NONE);
+	assert_full_of(tier_resolve(&t, 0, 32, 1024), SY_RESOURCE_BYTES);
 	tier_close(&t);
 }
 
@@ -134,6 +145,8 @@ static void test_one_that_does_not_fit(void **state)
 	tier_step(&t, &e);
 	tier_drain(&t);
 	tier_put_row(&t, rows++, SMALL_BYTES);
+	/* The large one was looked at once more: again nothing is to be hoped for. */
+	rows = put_until_full(&t, rows, SMALL_BYTES);
 	/* All of them go: the large one is now older than what comes. */
 	e = release_event(t.d, &t.c, 1, 2, 0, BEFORE);
 	tier_step(&t, &e);
@@ -147,14 +160,6 @@ static void test_one_that_does_not_fit(void **state)
 	assert_int_equal(tier_resolve(&t, BEFORE, 1, 1024).fault, SY_FAULT_NONE);
 	assert_int_equal(t.reads, 1);
 	tier_close(&t);
-}
-
-/* A row, with nothing given back. */
-static struct sy_outcome hold(struct tier_driver *t, uint32_t slot, uint64_t row)
-{
-	struct sy_span field = span("a00");
-	struct sy_event e = resolve_event(t->d, &t->c, slot, ++t->seq, row, 1, &field, 1, 0);
-	return tier_ask(t, &e);
 }
 
 /* Slab and disk are full, and the blob on disk is larger than staging: it is refused at once. */

@@ -152,6 +152,26 @@ static void test_room_is_waited_for(void **state)
 	driver_close(d);
 }
 
+/* What a step lets go of is there for the request in the same message. */
+static void test_room_is_there_at_once(void **state)
+{
+	(void)state;
+	struct sy_core_params params = driver_params(SLAB);
+	struct driver *d = driver_open(&params);
+	struct client c = client_new(d, 1, TOKEN);
+	put(d, &c, 0, 1, 1, index_of(&t, 1, 10, 1, 1, SLAB / 2));
+	resolve(d, &c, 1, 1, 10, 1);
+	release(d, &c, 3, 1, 10, 1);
+	struct sy_notice notice = {.kind = SY_NOTICE_UNPIN, .name = name_of(&c, 1, 1)};
+	struct sy_event e = alloc_event(&c, 0, 3, 2, SLAB / 4 * 3, 1);
+	e.request.first_notice = 1;
+	e.request.notices = &notice;
+	e.request.notice_count = 1;
+	step(d, &e);
+	assert_int_equal(answer(d).answer, SY_ANSWER_REGION);
+	driver_close(d);
+}
+
 /* References that are about to be free are no reason to say that there are none. */
 static void test_references_are_waited_for(void **state)
 {
@@ -187,6 +207,7 @@ int main(void)
 		cmocka_unit_test(test_session_ends_first),
 		cmocka_unit_test(test_given_back_does_not_expire),
 		cmocka_unit_test(test_room_is_waited_for),
+		cmocka_unit_test(test_room_is_there_at_once),
 		cmocka_unit_test(test_references_are_waited_for),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
