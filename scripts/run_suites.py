@@ -515,12 +515,13 @@ def main():
     parser.add_argument("suites", nargs="*", help="suites to run; all if none is named")
     parser.add_argument("--list", action="store_true", help="list the suites and stop")
     parser.add_argument(
-        "--long", action="store_true", help="ten times the simulator seeds and fuzzer executions"
+        "--long", action="store_true", help="ten times the seeds and executions, and the long suites"
     )
     parser.add_argument("--seeds", type=int, help="that many simulator seeds")
     parser.add_argument(
         "--lanes", type=int, choices=range(1, 9), default=min(2, os.cpu_count() or 1),
-        help="suites at a time; as many as there are processors, two at most, if left out",
+        help="suites at a time, and beside several one that mostly waits; left out: as many as "
+        "there are processors, two at most",
     )  # fmt: skip
     parser.add_argument("--meson", default="meson", help=argparse.SUPPRESS)
     parser.add_argument("--ninja", default="ninja", help=argparse.SUPPRESS)

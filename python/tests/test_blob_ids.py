@@ -39,6 +39,7 @@ class Ids(StoreCase):
             with self.assertRaises(errors.TransferFailed) as caught:
                 self.store.put_segments(*blob[:3], 0, blob_id)
             self.assertRegex(caught.exception.blob_ids[0], blob_id or "^[0-9a-f]{32}$")
+            self.assertIn(caught.exception.blob_ids[0], str(caught.exception))
         self.assertEqual(self.read(0, ["0@x"]), {})
 
     def test_two_that_are_the_same(self):

@@ -46,7 +46,7 @@ struct sy_unit_options {
 	{ \
 		.name = "eager-max-bytes", .value = "SIZE", .kind = SY_OPTION_BYTES, \
 		.max = SY_UNIT_EAGER_MAX_BYTES, .target = &(unit)->eager_max_bytes, \
-		.help = "values up to this travel with their message; default: 8KiB" \
+		.help = "puts up to this travel with their message; default: 32KiB" \
 	}, \
 	{ \
 		.name = "read-pin", .value = "TIME", .kind = SY_OPTION_DURATION, .min = 1, \

@@ -80,7 +80,10 @@ class Configuration(unittest.TestCase):
         sizes = (1.5, True, "", ["1GiB"], -5, "5 zB", "many", "-1GiB")
         cases += [("slab_bytes", value, "such as 64MiB") for value in sizes]
         cases += [("slab_bytes", value, "") for value in (0, 5, 1 << 62, "0")]
-        cases += [("directory", value, "tcp://10.0.0.5") for value in (5, "here", "tcp://x", "")]
+        places = (5, "here", "tcp://x", "", "a\nb")
+        cases += [("directory", value, "tcp://10.0.0.5") for value in places]
+        cases += [("transport", value, "auto, shm or ucx") for value in (5, "tcp", "", ["shm"])]
+        cases += [("policy", value, "rdma or allow-tcp") for value in (5, "tcp", "", ["rdma"])]
         cases += [
             ("unit_options", ["--read-pn", "60s"], "did you mean --read-pin?"),
             ("unit_options", ["--read-pin"], "--read-pin needs a value"),
@@ -100,6 +103,7 @@ class Configuration(unittest.TestCase):
                 shown = shown if shown.isprintable() and len(shown) < 30 else ""
                 self.refused(conf, f"backend.SlabyardStore.{name} is ", shown, allowed)
         self.refused(self.conf({"dead_after_s": 45}), "dead_after_s", "[5, 45, 45]", "rise")
+        self.refused(self.conf({"fence_after_s": 5}), "fence_after_s", "[5, 5, 60]", "rise")
 
     def test_units_of_all_nodes(self):
         chosen = config.settings({"storage_units_per_node": 600})
