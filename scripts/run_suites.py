@@ -515,7 +515,7 @@ def main():
     parser.add_argument("suites", nargs="*", help="suites to run; all if none is named")
     parser.add_argument("--list", action="store_true", help="list the suites and stop")
     parser.add_argument(
-        "--long", action="store_true", help="ten times the seeds and executions, and the long suites"
+        "--long", action="store_true", help="ten times the seeds and executions; long suites, too"
     )
     parser.add_argument("--seeds", type=int, help="that many simulator seeds")
     parser.add_argument(

@@ -64,6 +64,7 @@ class NoStepPerRow(ClusterCase):
                 "tuples": [(i, {"a": {1}}, 2**70, 1j, range(3), bytearray(2)) for i in range(n)],
                 "arrays": [{"pixels": np.arange(i % 3), "mean": np.float32(i)} for i in range(n)],
                 "kept": [pickled(np.arange(i % 3)) for i in range(n)],
+                "records": [np.zeros(i % 3, "i4, f4") for i in range(n)],
                 "dates": [datetime.timedelta(i) for i in range(n)],
                 "classes": [argparse.Namespace(i=i) for i in range(n)],
             },

@@ -265,7 +265,9 @@ class Deaths(StoreCase):
         ids = {unit: self.put(unit, [unit]) for unit in (0, 1)}
         stores = [self.store, self.new_store()]
         self.store = stores[1]
-        other = self.put(1, [3])
+        made, blob = self.blob(1, [3])
+        other = made.blob_id
+        self.store.put_many([blob])
         self.kill_unit(1)
         self.start_unit(1)
         errs = []
@@ -275,9 +277,9 @@ class Deaths(StoreCase):
         self.assertEqual((answers, failed), ({0: True, 1: False}, []))
         answers, failed = stores[1]._call_units("commit", {1: other}, None)
         self.assertEqual((answers, failed), ({1: False}, []))
-        # Put again, it is.
-        again = self.put(1, [3])
-        self.assertIs(stores[1]._commit(1, again, None, errs), True)
+        # Put again, it is: the newest put of a blob counts.
+        stores[1].put_many([blob])
+        self.assertIs(stores[1]._commit(1, other, None, errs), True)
         self.assertEqual(len(errs), 1)
 
     def test_a_dead_unit_is_told_at_once_each_time(self):
