@@ -34,10 +34,14 @@ class TestServices(unittest.TestCase):
         self.conf = settings(os.path.join(SOURCE, "packaging", "systemd", "cluster.conf"))
         self.keys = os.path.join(self.top, "keys")
 
+    def environment(self):
+        """What systemd gives the services of it, and what clients of other hosts would say."""
+        return {**os.environ, **self.conf, "SLABYARD_TRANSPORT": "ucx"}
+
     def command(self, *words):
         return subprocess.run(
             [SLABYARD, *words], capture_output=True, text=True, timeout=PATIENCE_S,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL, env=self.environment(),
         )  # fmt: skip
 
     def start(self, name, instance=""):
@@ -50,23 +54,38 @@ class TestServices(unittest.TestCase):
         self.assertEqual(os.path.basename(program), "slabyard")
         process = subprocess.Popen(
             [SLABYARD, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL, env=self.environment(),
         )  # fmt: skip
         self.addCleanup(process.communicate, timeout=PATIENCE_S)
         self.addCleanup(process.terminate)
-        return process.stdout.readline()
+        return process.stdout
 
     def test_their_command_lines_make_a_cluster(self):
         self.assertEqual(self.command("keygen", self.keys).returncode, 0)
         self.conf |= {"SLABYARD_DIRECTORY": "tcp://127.0.0.1:*", "SLABYARD_UNITS": "1",
-                      "SLABYARD_LISTEN": "tcp://127.0.0.1:*", "SLABYARD_SLAB_BYTES": "4MiB"}
-        line = self.start("slabyard-directory.service")
+                      "SLABYARD_LISTEN": "tcp://127.0.0.1:*", "SLABYARD_SLAB_BYTES": "4MiB",
+                      "SLABYARD_POLICY": "allow-tcp", "UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}
+        line = self.start("slabyard-directory.service").readline()
         found = re.fullmatch(r"directory up at (tcp://127\.0\.0\.1:\d+)\n", line)
         self.assertTrue(found, line)
         self.conf["SLABYARD_DIRECTORY"] = found[1]
-        self.assertIn(f"up, registered at {found[1]}", self.start("slabyard-unit@.service", "0"))
-        done = self.command("status", "--json", "--directory", found[1], "--keys", self.keys)
-        self.assertEqual([u["state"] for u in json.loads(done.stdout)["units"]], ["active"])
+        said = self.start("slabyard-unit@.service", "0")
+        self.assertIn("policy allow-tcp", said.readline())
+        self.assertIn(f"up, registered at {found[1]}", said.readline())
+        there = ("--directory", found[1], "--keys", self.keys)
+        value = os.path.join(self.top, "value")
+        with open(value, "wb") as file:
+            file.write(os.urandom(1 << 17))
+        done = self.command("put", "0", "note", value, *there)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (unit,) = json.loads(self.command("status", "--json", *there).stdout)["units"]
+        self.assertEqual((unit["state"], unit["shm_put_bytes"]), ("active", 0))
+        self.assertGreaterEqual(unit["ucx_put_bytes"], 1 << 17)
+
+    def test_their_settings_ask_for_rdma_alone(self):
+        checks = json.loads(self.command("doctor", "--rdma", "--json").stdout)["checks"]
+        self.assertEqual([c["state"] for c in checks if c["name"] == "ucx"], ["ok"], checks)
+        self.assertEqual(self.conf["SLABYARD_POLICY"], "rdma")
 
     def test_systemd_finds_no_fault_in_them(self):
         tool = shutil.which("systemd-analyze")
