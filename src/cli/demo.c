@@ -4,8 +4,11 @@
 #include "demo_run.h"
 #include "unit_config.h"
 
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { ROWS = 512, STEPS = 4, UNITS = 3 };
 enum { ROWS_MAX = 10000000, STEPS_MAX = 1000000, WORKERS_MAX = 256 };
@@ -25,13 +28,17 @@ static const char details[] =
 	"works in a namespace of its own in the cluster there, and other rows are safe; memory that\n"
 	"others take or give back meanwhile it cannot tell from a leak.\n"
 	"\n"
+	"--producers-by and --trainers-by put workers on other hosts, by a command in front of\n"
+	"this one, as in --trainers-by \"ssh 10.0.0.7\"; it lies at the same path there, and so do\n"
+	"FILE and keys. They need --directory.\n"
+	"\n"
 	"Rates count the time inside the client's calls, of the slowest worker; making rows and\n"
 	"comparing them is not in it. Exit status 1: a byte differed, a byte leaked, or a process\n"
 	"died; one line says which.\n";
 
 /* What the options say. */
 struct wanted {
-	const char *path;
+	const char *path, *worker;
 	uint64_t rows, steps, seed;
 	bool json;
 };
@@ -49,6 +56,21 @@ static int summary_print(const struct sy_cli *cli, const struct sy_demo *demo, b
 	return sy_cli_finish(cli);
 }
 
+/* One of the workers of a demo elsewhere: "trainer:0:2:NAMESPACE". */
+static int worker_run(const struct sy_cli *cli, const struct wanted *wanted, struct sy_demo *demo)
+{
+	char role[16] = "", name_space[48] = "";
+	unsigned number = 0, count = 0;
+	if (sscanf(wanted->worker, "%15[a-z]:%u:%u:%47s", role, &number, &count, name_space) != 4)
+		return sy_cli_misused(cli, "--worker is for the workers that a demo starts itself");
+	const struct sy_demo_crew_config config = {
+		.source = &demo->source, .where = demo->where, .name_space = name_space,
+		.producer_count = count, .trainer_count = count,
+	};
+	bool heard = sy_demo_crew_work(&config, role[0] == 'p', number, STDIN_FILENO, STDOUT_FILENO);
+	return heard ? SY_EXIT_DONE : SY_EXIT_FAILED;
+}
+
 static int demo_run(const struct sy_cli *cli, const struct wanted *wanted, struct sy_demo *demo)
 {
 	sy_error err = {0};
@@ -61,9 +83,15 @@ static int demo_run(const struct sy_cli *cli, const struct wanted *wanted, struc
 	else if (sy_demo_source_open(wanted->path, wanted->seed, (uint32_t)wanted->rows,
 	                             (uint32_t)wanted->steps, &demo->source, &err) != SY_OK)
 		return sy_cli_fail(cli, "%s", err.message);
-	sy_demo_run(demo);
+	int exit_status;
+	if (wanted->worker != NULL) {
+		exit_status = worker_run(cli, wanted, demo);
+	} else {
+		sy_demo_run(demo);
+		exit_status = summary_print(cli, demo, wanted->json);
+	}
 	sy_demo_source_done(&demo->source);
-	return summary_print(cli, demo, wanted->json);
+	return exit_status;
 }
 
 /* The environment names the cluster one works with, and that is no place to try things out: a
@@ -79,6 +107,54 @@ static int cluster_choose(const struct sy_cli *cli, struct sy_demo *demo)
 		return sy_cli_misused(cli, "--units and --slab-bytes are of a cluster of its own: leave "
 		                      "them or --run-dir and --directory out");
 	return sy_cluster_options(cli, &demo->where);
+}
+
+/* The words after "demo" of those that are on other hosts. */
+struct words {
+	const char *list[SY_DEMO_WORDS_MAX];
+	char program[PATH_MAX], numbers[3][24];
+};
+
+static void words_add(struct words *words, size_t *count, const char *name, const char *value)
+{
+	if (value == NULL)
+		return;
+	words->list[(*count)++] = name;
+	words->list[(*count)++] = value;
+}
+
+static size_t words_make(const struct sy_cli *cli, const struct wanted *wanted,
+                         struct words *words)
+{
+	const uint64_t values[] = {wanted->rows, wanted->steps, wanted->seed};
+	size_t count = 2;
+	ssize_t bytes = readlink("/proc/self/exe", words->program, sizeof words->program - 1);
+	words->program[bytes > 0 ? bytes : 0] = '\0';
+	words->list[0] = words->program;
+	words->list[1] = cli->command;
+	for (size_t i = 0; i < 3; i++)
+		snprintf(words->numbers[i], sizeof words->numbers[i], "%" PRIu64, values[i]);
+	words_add(words, &count, "--directory", cli->directory);
+	words_add(words, &count, "--keys", cli->keys);
+	words_add(words, &count, "--transport", cli->transport);
+	words_add(words, &count, "--policy", cli->policy);
+	words_add(words, &count, "--rollouts", wanted->path);
+	words_add(words, &count, "--rows", words->numbers[0]);
+	words_add(words, &count, "--steps", wanted->steps != 0 ? words->numbers[1] : NULL);
+	words_add(words, &count, "--seed", words->numbers[2]);
+	return count;
+}
+
+static int crew_choose(const struct sy_cli *cli, const struct wanted *wanted,
+                       struct words *words, struct sy_demo *demo)
+{
+	bool elsewhere = demo->by[SY_DEMO_PRODUCERS] != NULL || demo->by[SY_DEMO_TRAINERS] != NULL;
+	if (elsewhere && cli->directory == NULL)
+		return sy_cli_misused(cli, "workers on other hosts need --directory: a run directory is "
+		                      "of its own host");
+	demo->word_count = words_make(cli, wanted, words);
+	demo->words = words->list;
+	return SY_EXIT_DONE;
 }
 
 int sy_command_demo(struct sy_cli *cli, int argc, char **argv)
@@ -99,6 +175,12 @@ int sy_command_demo(struct sy_cli *cli, int argc, char **argv)
 		 .min = 1, .max = WORKERS_MAX, .help = "processes that put; default: 2"},
 		{.name = "trainers", .value = "T", .kind = SY_OPTION_COUNT, .target = &demo.trainers,
 		 .min = 1, .max = WORKERS_MAX, .help = "processes that read; default: 2"},
+		{.name = "producers-by", .value = "COMMAND", .kind = SY_OPTION_TEXT,
+		 .target = &demo.by[SY_DEMO_PRODUCERS], .help = "what takes them to another host"},
+		{.name = "trainers-by", .value = "COMMAND", .kind = SY_OPTION_TEXT,
+		 .target = &demo.by[SY_DEMO_TRAINERS], .help = "the same of those that read"},
+		{.name = "worker", .value = "WHICH", .kind = SY_OPTION_TEXT, .target = &wanted.worker,
+		 .help = "be one of the workers of a demo on another host"},
 		{.name = "units", .value = "N", .kind = SY_OPTION_COUNT, .target = &demo.units, .min = 1,
 		 .max = SY_UNITS_MAX, .help = "units of its own cluster; default: 3"},
 		{.name = "slab-bytes", .value = "SIZE", .kind = SY_OPTION_BYTES,
@@ -117,9 +199,12 @@ int sy_command_demo(struct sy_cli *cli, int argc, char **argv)
 		.option_count = sizeof options / sizeof options[0],
 	};
 	struct sy_arguments arguments;
+	struct words words;
 	int exit_status;
 	if (!sy_cli_parse(cli, &usage, argc, argv, &arguments, &exit_status))
 		return exit_status;
-	exit_status = cluster_choose(cli, &demo);
+	exit_status = crew_choose(cli, &wanted, &words, &demo);
+	if (exit_status == SY_EXIT_DONE)
+		exit_status = cluster_choose(cli, &demo);
 	return exit_status != SY_EXIT_DONE ? exit_status : demo_run(cli, &wanted, &demo);
 }

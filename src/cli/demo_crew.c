@@ -16,12 +16,18 @@
 
 /* A phase ends long before: each call of a client has its deadline. */
 enum { PHASE_MS = 1800000, END_MS = 60000 };
+enum { SCRIPT_BYTES = 1024, WHAT_BYTES = 128 };
 
 static const uint64_t CALL_NS = 60000000000u;
 
 struct order {
 	uint32_t phase, step;
 };
+
+static const char *role_name(bool is_producer)
+{
+	return is_producer ? "producer" : "trainer";
+}
 
 static void signals_restore(void)
 {
@@ -43,21 +49,43 @@ static bool client_ready(struct sy_demo_hand *hand, const struct sy_demo_crew_co
 	return sy_demo_hand_fail(hand, "%s", err.message);
 }
 
-_Noreturn static void work(const struct sy_demo_crew_config *config,
-                           const struct sy_demo_worker *worker, pid_t parent, int socket)
+/* Over a pipe to another host it may come in pieces. False: the other end is closed. */
+static bool read_whole(int fd, void *out, size_t bytes)
 {
-	bool is_producer = worker->role[0] == 'p';
+	size_t got = 0;
+	while (got < bytes) {
+		ssize_t more = read(fd, (char *)out + got, bytes - got);
+		if (more == 0 || (more < 0 && errno != EINTR))
+			return false;
+		got += more > 0 ? (size_t)more : 0;
+	}
+	return true;
+}
+
+static bool write_whole(int fd, const void *from, size_t bytes)
+{
+	size_t put = 0;
+	while (put < bytes) {
+		ssize_t more = write(fd, (const char *)from + put, bytes - put);
+		if (more < 0 && errno != EINTR)
+			return false;
+		put += more > 0 ? (size_t)more : 0;
+	}
+	return true;
+}
+
+bool sy_demo_crew_work(const struct sy_demo_crew_config *config, bool is_producer,
+                       uint32_t number, int in_fd, int out_fd)
+{
 	struct sy_demo_hand hand = {
-		.source = config->source, .role = worker->role, .number = worker->number,
+		.source = config->source, .role = role_name(is_producer), .number = number,
 		.count = is_producer ? config->producer_count : config->trainer_count,
 	};
 	struct order order;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1);
+	bool heard = true;
 	prctl(PR_SET_NAME, is_producer ? "demo-producer" : "demo-trainer");
-	signals_restore();
-	while (recv(socket, &order, sizeof order, 0) == (ssize_t)sizeof order) {
+	signal(SIGPIPE, SIG_IGN);
+	while (heard && read_whole(in_fd, &order, sizeof order)) {
 		struct sy_demo_answer answer = {.ok = true};
 		hand.answer = &answer;
 		if (client_ready(&hand, config)) {
@@ -66,12 +94,50 @@ _Noreturn static void work(const struct sy_demo_crew_config *config,
 			else
 				sy_demo_hand_train(&hand, (enum sy_demo_phase)order.phase, order.step);
 		}
-		if (send(socket, &answer, sizeof answer, MSG_NOSIGNAL) != (ssize_t)sizeof answer)
-			_exit(1);
+		heard = write_whole(out_fd, &answer, sizeof answer);
 	}
 	sy_client_close(hand.client);
 	sy_text_done(&hand.scratch);
-	_exit(0);
+	return heard;
+}
+
+/* This program again, by a command that takes it to another host: its stdin and stdout are the
+ * socket. */
+_Noreturn static void work_elsewhere(const struct sy_demo_crew_config *config,
+                                     const struct sy_demo_worker *worker, int socket)
+{
+	bool is_producer = worker->role[0] == 'p';
+	const char *by = config->by[is_producer ? SY_DEMO_PRODUCERS : SY_DEMO_TRAINERS];
+	uint32_t count = is_producer ? config->producer_count : config->trainer_count;
+	const char *argv[SY_DEMO_WORDS_MAX + 6] = {"sh", "-c"};
+	char script[SCRIPT_BYTES], what[WHAT_BYTES];
+	size_t words = 2;
+	/* Where a shell joins the words again (ssh), they are what they were: none holds a space. */
+	sy_format(script, sizeof script, "exec %s \"$@\"", by);
+	sy_format(what, sizeof what, "%s:%u:%u:%s", worker->role, worker->number, count,
+	          config->name_space);
+	argv[words++] = script;
+	argv[words++] = "sh";
+	for (size_t i = 0; i < config->word_count; i++)
+		argv[words++] = config->words[i];
+	argv[words++] = "--worker";
+	argv[words] = what;
+	if (dup2(socket, STDIN_FILENO) >= 0 && dup2(socket, STDOUT_FILENO) >= 0)
+		execv("/bin/sh", (char *const *)(uintptr_t)argv);
+	_exit(127);
+}
+
+_Noreturn static void work(const struct sy_demo_crew_config *config,
+                           const struct sy_demo_worker *worker, pid_t parent, int socket)
+{
+	bool is_producer = worker->role[0] == 'p';
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	signals_restore();
+	if (config->by[is_producer ? SY_DEMO_PRODUCERS : SY_DEMO_TRAINERS] != NULL)
+		work_elsewhere(config, worker, socket);
+	_exit(sy_demo_crew_work(config, is_producer, worker->number, socket, socket) ? 0 : 1);
 }
 
 static sy_status worker_start(const struct sy_demo_crew_config *config, struct sy_demo_crew *crew,
@@ -79,7 +145,7 @@ static sy_status worker_start(const struct sy_demo_crew_config *config, struct s
 {
 	int ends[2];
 	pid_t parent = getpid();
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot open a socket: %s", strerror(errno));
 	fflush(NULL);
 	pid_t pid = fork();
@@ -117,7 +183,7 @@ sy_status sy_demo_crew_start(const struct sy_demo_crew_config *config,
 	for (uint32_t i = 0; i < count; i++) {
 		bool is_producer = i < config->producer_count;
 		struct sy_demo_worker *worker = &crew->workers[i];
-		worker->role = is_producer ? "producer" : "trainer";
+		worker->role = role_name(is_producer);
 		worker->number = is_producer ? i : i - config->producer_count;
 		worker->socket = -1;
 		sy_status status = worker_start(config, crew, worker, err);
@@ -161,7 +227,7 @@ static bool answer_take(struct sy_demo_worker *worker, struct sy_demo_tally *tal
                         uint64_t *slowest_ns, char *problem)
 {
 	struct sy_demo_answer answer;
-	ssize_t got = recv(worker->socket, &answer, sizeof answer, 0);
+	ssize_t got = recv(worker->socket, &answer, sizeof answer, MSG_WAITALL);
 	if (got != (ssize_t)sizeof answer) {
 		death_tell(worker, problem);
 		return false;

@@ -21,11 +21,19 @@ struct sy_demo_crew {
 	int cluster_fd; /* readable: its cluster has ended; -1: not ours */
 };
 
+enum sy_demo_role { SY_DEMO_PRODUCERS, SY_DEMO_TRAINERS, SY_DEMO_ROLES };
+enum { SY_DEMO_WORDS_MAX = 24 };
+
 struct sy_demo_crew_config {
 	const struct sy_demo_source *source;
 	sy_client_options where; /* run_dir or directory, and how values travel */
 	const char *name_space;
 	uint32_t producer_count, trainer_count;
+	/* Of a role whose workers are to be on another host: the command that takes them there, as in
+	 * "ssh host"; and this program's command line for them. */
+	const char *by[SY_DEMO_ROLES];
+	const char *const *words;
+	size_t word_count;
 	int stop_fd, cluster_fd;
 };
 
@@ -33,6 +41,11 @@ struct sy_demo_crew_config {
  * was started is in ret_crew even then, for sy_demo_crew_end. */
 sy_status sy_demo_crew_start(const struct sy_demo_crew_config *config,
                              struct sy_demo_crew *ret_crew, sy_error *err);
+
+/* What a worker does, told by one descriptor and answering by the other, until that is closed.
+ * False: nobody heard its answer. */
+bool sy_demo_crew_work(const struct sy_demo_crew_config *config, bool is_producer,
+                       uint32_t number, int in_fd, int out_fd);
 
 /* Has a phase done by those whose it is, and waits for all. Adds what they moved to `tally`;
  * the time is that of the slowest. False: something went wrong, and `problem`

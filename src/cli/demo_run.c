@@ -89,6 +89,7 @@ static bool crew_open(struct sy_demo *demo)
 	const struct sy_demo_crew_config config = {
 		.source = &demo->source, .where = demo->where, .name_space = demo->name_space,
 		.producer_count = (uint32_t)demo->producers, .trainer_count = (uint32_t)demo->trainers,
+		.by = {demo->by[0], demo->by[1]}, .words = demo->words, .word_count = demo->word_count,
 		.stop_fd = demo->stop_fd, .cluster_fd = demo->cluster.pidfd,
 	};
 	return sy_demo_crew_start(&config, &demo->crew, &err) == SY_OK || fail(demo, err.message);

@@ -13,6 +13,9 @@ struct sy_demo {
 	sy_client_options where; /* no run_dir and no directory: a cluster of its own */
 	uint64_t producers, trainers, units;
 	uint64_t slab_bytes; /* 0: what the rows need */
+	const char *by[SY_DEMO_ROLES]; /* as in demo_crew.h */
+	const char *const *words;
+	size_t word_count;
 	struct sy_demo_source source;
 
 	/* what came of it */

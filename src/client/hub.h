@@ -29,6 +29,11 @@ struct sy_hub;
 struct sy_waiter;
 struct sy_link;
 
+/* What there is to say of a unit whose slab no transport reaches from here. */
+#define SY_HUB_NO_PATH \
+	"it offers its values to no other host, and this process is one to it: start it with " \
+	"--policy rdma (to try it out over TCP: allow-tcp)"
+
 struct sy_hub_config {
 	const char *directory; /* address */
 	const char *keys;      /* of the client, for tcp; NULL: none. For the length of the open */

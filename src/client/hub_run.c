@@ -435,6 +435,8 @@ static void fill_error(struct sy_call *call, sy_status status)
 	}
 	if (op->end == SY_OP_END_BUSY)
 		why = "it reads its disk";
+	if (op->end == SY_OP_END_NO_PATH)
+		why = SY_HUB_NO_PATH;
 	if (op->end == SY_OP_END_LATE)
 		why = "its answer came too late to be believed unless the directory says that it lives";
 	if (op->end == SY_OP_END_SESSION)

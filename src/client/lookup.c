@@ -259,7 +259,7 @@ static void check_places(struct sy_hub *hub, struct sy_lookup_part *part)
 		                       "unit %u sent a value that was to stay in its slab", call->unit_id);
 	else if (call->remote == NULL)
 		call->status = sy_fail(&call->error, SY_E_TRANSFER_FAILED, "get",
-		                       "unit %u: no transport reaches its slab", call->unit_id);
+		                       "unit %u: %s", call->unit_id, SY_HUB_NO_PATH);
 	else
 		call->status = sy_fail(&call->error, SY_E_PROTOCOL, "get",
 		                       "unit %u named bytes outside its slab", call->unit_id);

@@ -26,6 +26,7 @@ class TestNamespaces(unittest.TestCase):
     def setUp(self):
         self.top = tempfile.mkdtemp(prefix="slabyard-", dir="/tmp")
         self.addCleanup(shutil.rmtree, self.top)
+        os.mkdir(os.path.join(self.top, "run"))
         self.hosts = namespaces.make(self, 3)
         self.keys = os.path.join(self.top, "keys")
         self.processes = []
@@ -41,7 +42,7 @@ class TestNamespaces(unittest.TestCase):
             self.on(host, "down", "--run-dir", self.run_dir(number))
 
     def run_dir(self, number):
-        return os.path.join(self.top, f"host{number}")
+        return os.path.join(self.top, "run", f"host{number}")
 
     def on(self, host, *words):
         return subprocess.run(
@@ -187,12 +188,72 @@ class TestNamespaces(unittest.TestCase):
         size = sum(os.path.getsize(path) for path in values.values())
         self.took_ucx(size, size)
 
+    def in_container(self, words, *command, **env):
+        """On the first host, where it sees no run directory, and with what `words` add to that."""
+        script = 'mount -t tmpfs none "$0" && exec "$@"'
+        return subprocess.run(
+            self.hosts[0].words("unshare", "--mount", *words, "sh", "-c", script,
+                                os.path.join(self.top, "run"), SLABYARD, *command),
+            capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
+            env={**os.environ, **AFAR, "SLABYARD_TRANSPORT": "auto", **env},
+        )  # fmt: skip
+
+    def test_containers_on_the_host_of_a_unit(self):
+        """Without the unit's files: over UCX, or told why not."""
+        self.start_directory()
+        self.start_unit(0, 0, *UNIT_AFAR)
+        self.start_unit(1, 1, *UNIT_AFAR)
+        value = os.path.join(self.top, "value")
+        with open(value, "wb") as file:
+            file.write(os.urandom(1 << 20))
+        put = ("put", "0", "note", value, "--timeout", "10s", "--directory", self.directory,
+               "--keys", self.keys)  # fmt: skip
+        done = self.in_container([], *put)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.took_ucx(1 << 20, 0)
+        for env, told in [
+            ({"SLABYARD_POLICY": "rdma"}, "UCX_TLS=tcp allows TCP"),
+            ({"SLABYARD_POLICY": "same-host"}, "no unit listens at"),
+            ({"SLABYARD_TRANSPORT": "shm"}, "no unit listens at"),
+        ]:
+            done = self.in_container([], *put, **env)
+            self.assertEqual(done.returncode, 1, env)
+            self.assertIn(told, done.stderr)
+
+    def test_a_unit_that_offers_its_values_to_no_other_host(self):
+        self.start_directory()
+        self.start_unit(0, 0, "--eager-max-bytes", "0")
+        there = ("--directory", self.directory, "--keys", self.keys)
+        value = os.path.join(self.top, "value")
+        with open(value, "wb") as file:
+            file.write(bytes(1 << 20))
+        here = ("--run-dir", self.run_dir(0), "--transport", "shm")
+        self.slabyard(0, "put", "0", "theirs", value, *here)
+        for words in (("put", "0", "ours", value), ("get", "0", "theirs")):
+            done = self.slabyard(2, *words, *there, status=1)
+            self.assertIn("unit 0: it offers its values to no other host", done.stderr)
+            self.assertIn("--policy rdma", done.stderr)
+
     def test_the_demo_on_a_host_without_units(self):
         there = self.start_three()
         done = self.slabyard(2, "demo", "--rows", "64", "--steps", "2", "--json", *there)
         moved = json.loads(done.stdout)
         self.assertTrue(moved["ok"], moved)
         self.took_ucx(1 << 20, 1 << 20)
+
+    def test_the_demo_with_each_part_on_its_own_host(self):
+        """Producers on the first host, trainers on the second, units on the third, and on the
+        first the one that starts and checks it all."""
+        self.start_directory()
+        for unit_id in (0, 1):
+            self.start_unit(unit_id, 2, *UNIT_AFAR)
+        there = ("--directory", self.directory, "--keys", self.keys)
+        by = " ".join(self.hosts[1].words())
+        done = self.slabyard(0, "demo", "--rows", "64", "--steps", "2", "--json",
+                             "--trainers-by", by, *there)  # fmt: skip
+        moved = json.loads(done.stdout)
+        self.assertTrue(moved["ok"], moved)
+        self.took_ucx(moved["phases"]["put"]["bytes"], moved["phases"]["read"]["bytes"])
 
 
 if __name__ == "__main__":
