@@ -23,7 +23,7 @@ struct sy_join_ask {
 	uint32_t lane, number;
 };
 
-/* The packed key follows; without it the unit refuses. */
+/* The packed key follows; without it the unit refuses, and the last four are 0. */
 struct sy_join_answer {
 	uint64_t magic, session;
 	uint32_t lane, number;

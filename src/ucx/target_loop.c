@@ -133,16 +133,19 @@ static void answer(struct sy_target_conn *conn, bool refused)
 {
 	struct sy_ucx_target *target = conn->target;
 	size_t key_bytes = refused ? 0 : target->key_bytes;
-	const struct sy_join_answer said = {
+	struct sy_join_answer said = {
 		.magic = SY_JOIN_MAGIC, .session = conn->ask.session, .lane = conn->ask.lane,
 		.number = conn->ask.number,
-		.base = refused ? 0 : (uint64_t)(uintptr_t)target->config.slab,
-		.slab_bytes = target->config.slab_bytes, .incarnation = target->config.incarnation,
-		.by_message = target->config.allow_tcp,
 	};
 	const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
 	                                   .flags = UCP_AM_SEND_FLAG_EAGER};
 
+	if (!refused) {
+		said.base = (uint64_t)(uintptr_t)target->config.slab;
+		said.slab_bytes = target->config.slab_bytes;
+		said.incarnation = target->config.incarnation;
+		said.by_message = target->config.allow_tcp;
+	}
 	conn->answer_bytes = malloc(sizeof said + key_bytes);
 	if (conn->answer_bytes == NULL) {
 		close_conn(conn);

@@ -136,7 +136,7 @@ static int run_others(const char *run_dir)
 	char word;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (!cluster_move_to("SLABYARD_TEST_OTHERS_HOST")) {
+	if (!cluster_move_to("SLABYARD_TEST_OTHERS_HOST", 0)) {
 		fprintf(stderr, "others: no way to their host\n");
 		return 1;
 	}

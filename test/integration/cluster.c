@@ -129,13 +129,27 @@ static pid_t run_again(char *const *argv, int fd, int end_signal)
 	return pid;
 }
 
-bool cluster_move_to(const char *variable)
+/* The words of a list are dealt out in turn. False: there is no such variable. */
+static bool word_of(const char *variable, uint32_t number, char *out, size_t bytes)
 {
-	const char *pid = getenv(variable);
-	char path[64];
-	bool moved = true;
+	const char *list = getenv(variable), *word = list;
 
-	for (int i = 0; pid != NULL && i < 2; i++) {
+	if (list == NULL)
+		return false;
+	for (uint32_t i = 0; i < number; i++) {
+		word += strcspn(word, ",");
+		word = *word == ',' ? word + 1 : list;
+	}
+	snprintf(out, bytes, "%.*s", (int)strcspn(word, ","), word);
+	return true;
+}
+
+bool cluster_move_to(const char *variable, uint32_t number)
+{
+	char path[64], pid[16] = "";
+	bool named = word_of(variable, number, pid, sizeof pid), moved = true;
+
+	for (int i = 0; named && i < 2; i++) {
 		snprintf(path, sizeof path, "/proc/%s/ns/%s", pid, i == 0 ? "net" : "mnt");
 		int fd = open(path, O_RDONLY | O_CLOEXEC);
 		moved = moved && fd >= 0 && setns(fd, i == 0 ? CLONE_NEWNET : CLONE_NEWNS) == 0;
@@ -162,6 +176,7 @@ enum { UNIT_ARGC = 9 };
 void cluster_main(int argc, char **argv)
 {
 	const char *devices = getenv("SLABYARD_TEST_UNIT_DEVICES");
+	static char listen[64];
 	struct sy_unit_config config;
 
 	if (argc == DIRECTORY_ARGC && strcmp(argv[1], "cluster-directory") == 0)
@@ -170,12 +185,12 @@ void cluster_main(int argc, char **argv)
 		return;
 	if (devices != NULL)
 		setenv("UCX_NET_DEVICES", devices, 1);
-	if (!cluster_move_to("SLABYARD_TEST_UNIT_HOST"))
-		die("setns");
 	sy_unit_config_init(&config);
 	config.run_dir = argv[2];
 	config.directory = argv[3];
 	config.unit_id = (uint32_t)strtoul(argv[4], NULL, 10);
+	if (!cluster_move_to("SLABYARD_TEST_UNIT_HOST", config.unit_id))
+		die("setns");
 	config.slot_count = (uint32_t)strtoul(argv[5], NULL, 10);
 	config.slab_bytes = strtoull(argv[6], NULL, 10);
 	if (strcmp(argv[7], "short") == 0) {
@@ -187,10 +202,12 @@ void cluster_main(int argc, char **argv)
 	config.ssd_bytes = ssd_bytes != NULL ? strtoull(ssd_bytes, NULL, 10) : 0;
 	config.zmq_only = getenv("SLABYARD_TEST_ZMQ") != NULL;
 	config.policy_name = getenv("SLABYARD_TEST_UNIT_POLICY");
-	if (getenv("SLABYARD_TEST_UNIT_LISTEN") != NULL) { /* where only the test is */
-		config.listen = getenv("SLABYARD_TEST_UNIT_LISTEN");
-		config.insecure = true;
+	if (word_of("SLABYARD_TEST_UNIT_LISTEN", config.unit_id, listen, sizeof listen)) {
+		config.listen = listen;
+		config.insecure = true; /* only the test is there */
 	}
+	if (getenv("SLABYARD_TEST_NO_EAGER") != NULL)
+		config.eager_max_bytes = config.inline_max_bytes = 0;
 	ready_fd = (int)strtol(argv[8], NULL, 10);
 	config.ready = say_ready;
 	exit(sy_unit_run(&config));
@@ -361,13 +378,15 @@ static void remove_slabs(const struct cluster *cluster)
 	}
 }
 
-/* Where clients were told to take UCX, the units counted no byte over shared memory. */
+/* Where clients were told to take UCX, the units counted no byte over shared memory, and over UCX
+ * at least what the test moved, where nothing is small enough to travel with a message. */
 static bool took_told_path(const struct cluster *cluster)
 {
 	const char *told = getenv("SLABYARD_TRANSPORT");
 	const sy_client_options options = {.run_dir = cluster->run_dir, .timeout_ns = 60000000000u};
 	sy_unit_report reports[CLUSTER_UNITS_MAX];
-	uint64_t shm = 0, ucx = 0;
+	uint64_t shm = 0, put = 0, got = 0;
+	bool all = getenv("SLABYARD_TEST_NO_EAGER") != NULL;
 	sy_client *client;
 
 	if (told == NULL || strcmp(told, "ucx") != 0)
@@ -379,12 +398,16 @@ static bool took_told_path(const struct cluster *cluster)
 		if (!reports[u].answered)
 			continue;
 		shm += number_of(&reports[u], "shm_put_bytes") + number_of(&reports[u], "shm_get_bytes");
-		ucx += number_of(&reports[u], "ucx_put_bytes");
+		put += number_of(&reports[u], "ucx_put_bytes");
+		got += number_of(&reports[u], "ucx_get_bytes");
 	}
 	sy_client_close(client);
-	printf("over shm %llu bytes, over ucx %llu put\n", (unsigned long long)shm,
-	       (unsigned long long)ucx);
-	return shm == 0 && ucx > 0;
+	printf("over shm %llu bytes, over ucx %llu put of %llu, %llu got of %llu\n",
+	       (unsigned long long)shm, (unsigned long long)put,
+	       (unsigned long long)cluster->put_bytes, (unsigned long long)got,
+	       (unsigned long long)cluster->got_bytes);
+	return shm == 0 && put > 0 &&
+	       (!all || (put >= cluster->put_bytes && got >= cluster->got_bytes && got > 0));
 }
 
 void cluster_stop(struct cluster *cluster)

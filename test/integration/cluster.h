@@ -1,7 +1,11 @@
 /* A real cluster for tests and benches in C: the directory and each unit are this program run
  * again, around the shipped code, in a run directory of their own. Where the environment has
  * TEST_SSD_DIR and TEST_SSD_BYTES, units have such a disk tier; where it has TEST_LEASES, they
- * hold leases of the usual times. */
+ * hold leases of the usual times.
+ *
+ * SLABYARD_TEST_UNIT_HOST and SLABYARD_TEST_UNIT_LISTEN name hosts and addresses of units, dealt
+ * out in turn; SLABYARD_TEST_UNIT_POLICY lets UCX reach them; with SLABYARD_TEST_NO_EAGER no
+ * value travels with a message. */
 #ifndef SY_TEST_CLUSTER_H
 #define SY_TEST_CLUSTER_H
 
@@ -20,6 +24,7 @@ struct cluster {
 	pid_t server;            /* the directory, which also watches the units and reports exits */
 	pid_t units[CLUSTER_UNITS_MAX];
 	int server_socket;       /* closed: the directory ends */
+	uint64_t put_bytes, got_bytes; /* of values that the test moved, to units that it kills not */
 	bool (*look)(void);      /* NULL, or called some times a second while a call below waits */
 };
 
@@ -34,9 +39,10 @@ void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_b
                    bool short_leases);
 /* Ends a unit with this signal and waits until it is gone and the directory knows. */
 void cluster_kill(struct cluster *cluster, uint32_t unit_id, int signal);
-/* Goes to the host, one of namespaces.py's, whose holder's process the environment names so; stays
- * where it does not. Of a process with one thread. */
-bool cluster_move_to(const char *variable);
+/* Goes to the host, one of namespaces.py's, whose holder's process the environment names so (of
+ * several, the one of this number, and from the first on again); stays where it does not. Of a
+ * process with one thread. */
+bool cluster_move_to(const char *variable, uint32_t number);
 /* Starts a unit in the place of one that is gone. */
 void cluster_restart(struct cluster *cluster, uint32_t unit_id);
 /* The same in two steps: it may not get so far. Returns what to ask and to close. */
@@ -46,7 +52,8 @@ bool cluster_is_ready(const struct cluster *cluster, int asked_fd);
 /* In the place of a directory that is gone, on the same state. Units that end are reported to the
  * one that is there; what its predecessor had not stored is reported again. */
 void cluster_restart_directory(struct cluster *cluster);
-/* Ends everything and removes the run directory; fails if a unit does not end cleanly. */
+/* Ends everything and removes the run directory; fails if a unit does not end cleanly, or if the
+ * environment said ucx and values took another way. */
 void cluster_stop(struct cluster *cluster);
 
 #endif

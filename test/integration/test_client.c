@@ -51,6 +51,7 @@ static void put_bytes(const char *text, const void *data, size_t nbytes)
 
 	if (sy_client_put(client, &key, &value, 1, 0, &err) != SY_OK)
 		fail_msg("put %s: %s", text, err.message);
+	cluster.put_bytes += nbytes;
 }
 
 static void expect_bytes(const char *text, const void *data, size_t nbytes, int flags)
@@ -67,6 +68,7 @@ static void expect_bytes(const char *text, const void *data, size_t nbytes, int 
 	assert_int_equal(value.kind, SY_KIND_BYTES);
 	if (nbytes > 0)
 		assert_memory_equal(value.data, data, nbytes);
+	cluster.got_bytes += nbytes;
 	sy_result_free(result);
 }
 

@@ -105,6 +105,7 @@ static void put_rows(size_t nbytes)
 		values[r] = (sy_value){.data = bytes[r], .nbytes = nbytes, .kind = SY_KIND_BYTES};
 	}
 	must(sy_client_put(writer, keys, values, ROWS, 0, &err), &err);
+	cluster.put_bytes += ROWS * nbytes;
 }
 
 /* Clears the rows and fills all there is with other bytes. */
@@ -170,6 +171,7 @@ static void check_result(const struct slow_get *get, size_t nbytes)
 		}
 		assert_int_equal(value.nbytes, nbytes);
 		check_bytes(value.data, r, nbytes);
+		cluster.got_bytes += nbytes;
 	}
 }
 

@@ -49,6 +49,7 @@ static void put(uint32_t unit_id, uint64_t row, const char *field, const void *b
 	store_blob_make(&made, unit_id, row, field, bytes, n);
 	if (sy_store_put_segments(store, &made.blob, 0, &err) != SY_OK)
 		fail_msg("%s", err.message);
+	cluster.put_bytes += unit_id == 0 ? n : 0; /* unit 1 is replaced */
 }
 
 static void test_put_resolve_read_release(void **state)
@@ -80,6 +81,7 @@ static void test_put_resolve_read_release(void **state)
 	assert_int_equal(sy_store_read_entries(store, reads, 2, 0, &err), SY_OK);
 	assert_memory_equal(got[0], data, BIG);
 	assert_memory_equal(got[1], data + 1, BIG - 1);
+	cluster.got_bytes += BIG;
 
 	/* Pinned: a release does not take the bytes away from who holds them. */
 	assert_int_equal(sy_store_release_rows(store, both, 2, 0, &err), SY_OK);

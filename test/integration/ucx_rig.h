@@ -1,5 +1,7 @@
 /* Two processes with UCX between them, by TCP over the loopback: this one moves, a child is the
- * target. The slab's memory is mapped by both, so that what lands in it is seen from here. */
+ * target. The slab's memory is mapped by both, so that what lands in it is seen from here. Where
+ * SLABYARD_TEST_UNIT_POLICY is rdma the environment says by which devices, and the target listens
+ * at the address of SLABYARD_TEST_UNIT_LISTEN. */
 #ifndef SY_TEST_UCX_RIG_H
 #define SY_TEST_UCX_RIG_H
 
@@ -41,6 +43,37 @@ struct rig {
 	struct sy_ucx_peer *peer;
 };
 
+static bool by_tcp(void)
+{
+	const char *policy = getenv("SLABYARD_TEST_UNIT_POLICY");
+
+	return policy == NULL || strcmp(policy, "rdma") != 0;
+}
+
+/* What UCX is to use, for this process and those that it starts. */
+static void rig_choose(void)
+{
+	if (!by_tcp())
+		return;
+	setenv("UCX_TLS", "tcp", 1);
+	setenv("UCX_NET_DEVICES", "lo", 1);
+}
+
+/* "10.0.0.1" of "tcp://10.0.0.1:*". */
+static void target_host(char out[64])
+{
+	const char *listen = getenv("SLABYARD_TEST_UNIT_LISTEN"), *devices;
+
+	snprintf(out, 64, "127.0.0.1");
+	if (by_tcp() || listen == NULL)
+		return;
+	listen += strlen("tcp://");
+	snprintf(out, 64, "%.*s", (int)strcspn(listen, ":"), listen);
+	devices = getenv("SLABYARD_TEST_UNIT_DEVICES");
+	if (devices != NULL)
+		setenv("UCX_NET_DEVICES", devices, 1);
+}
+
 static bool read_whole(int fd, void *out, size_t bytes)
 {
 	struct pollfd wanted = {.fd = fd, .events = POLLIN};
@@ -65,12 +98,13 @@ static int run_target(char **argv)
 	struct sy_ucx_target *target;
 	sy_error err = {0};
 	void *slab = mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, slab_fd, 0);
-	char address[64] = "";
+	char address[64] = "", host[64];
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	target_host(host);
 	const struct sy_ucx_target_config config = {
 		.slab = slab, .slab_bytes = SLAB_BYTES, .incarnation = INCARNATION,
-		.host = "127.0.0.1", .allow_tcp = true,
+		.host = host, .allow_tcp = by_tcp(),
 	};
 	if (sy_ucx_target_open(&config, &target, &err) != SY_OK) {
 		fprintf(stderr, "target: %s\n", err.message);
@@ -151,7 +185,7 @@ static void start_target(struct rig *rig, int slab_fd)
 
 static void rig_start(struct rig *rig, uint64_t graveyard_max_bytes)
 {
-	const struct sy_ucx_mover_config config = {.allow_tcp = true,
+	const struct sy_ucx_mover_config config = {.allow_tcp = by_tcp(),
 	                                           .graveyard_max_bytes = graveyard_max_bytes};
 	int slab_fd = memfd_create("slab", 0);
 	sy_error err = {0};
@@ -205,63 +239,19 @@ static void must_move(struct sy_ucx_peer *peer, bool write, uint64_t offset, voi
 	assert_false(in_flight);
 }
 
-static void fill(uint8_t *memory, size_t bytes, uint8_t seed)
+static inline void fill(uint8_t *memory, size_t bytes, uint8_t seed)
 {
 	for (size_t i = 0; i < bytes; i++)
 		memory[i] = (uint8_t)(seed + i * 7 + (i >> 12));
 }
 
-static bool holds(const uint8_t *memory, size_t bytes, uint8_t seed)
+static inline bool holds(const uint8_t *memory, size_t bytes, uint8_t seed)
 {
 	for (size_t i = 0; i < bytes; i++) {
 		if (memory[i] != (uint8_t)(seed + i * 7 + (i >> 12)))
 			return false;
 	}
 	return true;
-}
-
-/* Another client: moves until it is killed. argv is program, "client", address, session, write. */
-static int run_client(char **argv)
-{
-	const struct sy_ucx_mover_config config = {.allow_tcp = true};
-	uint64_t session = strtoull(argv[3], NULL, 10);
-	bool in_flight, write = argv[4][0] == '1';
-	uint8_t *memory = calloc(1, LARGE_BYTES);
-	struct sy_ucx_mover *mover;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (sy_ucx_mover_open(&config, &mover, NULL) != SY_OK)
-		return 1;
-	struct sy_ucx_peer *peer = sy_ucx_peer_new(mover, argv[2], session, INCARNATION, SLAB_BYTES);
-	for (int i = 0; i < 100000; i++) {
-		if (move(peer, write, 0, memory, LARGE_BYTES, 20 * SECOND_NS, 0, &in_flight, NULL) !=
-		            SY_OK ||
-		    putchar('.') == EOF || fflush(stdout) != 0)
-			return 1;
-	}
-	return 0;
-}
-
-static pid_t start_client(struct rig *rig, uint64_t session, bool write, int *ret_fd)
-{
-	char text[24];
-	int pipe_fds[2];
-	char *argv[] = {"client", "client", rig->address, text, write ? "1" : "0", NULL};
-
-	snprintf(text, sizeof text, "%llu", (unsigned long long)session);
-	assert_int_equal(pipe(pipe_fds), 0);
-	pid_t pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		dup2(pipe_fds[1], STDOUT_FILENO);
-		close(pipe_fds[0]);
-		close(rig->order_fd);
-		execv("/proc/self/exe", argv);
-		_exit(127);
-	}
-	close(pipe_fds[1]);
-	*ret_fd = pipe_fds[0];
-	return pid;
 }
 
 #endif

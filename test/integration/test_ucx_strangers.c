@@ -1,0 +1,129 @@
+/* Who reaches the address of a target and is none of its clients: he gets nothing, and disturbs
+ * nobody. */
+#include "ucx_rig.h"
+
+#include "address.h"
+#include "join.h"
+#include "ucx_context.h"
+
+static void test_another_session(void **state)
+{
+	struct rig rig;
+	uint8_t byte = 1;
+	bool in_flight = true;
+	sy_error err = {0};
+
+	(void)state;
+	rig_start(&rig, 0);
+	struct sy_ucx_peer *peer =
+		sy_ucx_peer_new(rig.mover, rig.address, SESSION + 1, INCARNATION, SLAB_BYTES);
+	assert_int_equal(move(peer, true, 0, &byte, 1, 5 * SECOND_NS, 0, &in_flight, &err),
+	                 SY_E_TRANSFER);
+	assert_false(in_flight);
+	assert_int_equal(rig.slab[0], 0);
+	must_move(rig.peer, true, 0, &byte, 1);
+	sy_ucx_peer_free(peer);
+	rig_stop(&rig);
+}
+
+/* What a stranger is told. */
+struct heard {
+	size_t bytes;
+	bool lost;
+	uint8_t data[sizeof(struct sy_join_answer) + 64];
+};
+
+static ucs_status_t hear(void *argument, const void *header, size_t header_bytes, void *data,
+                         size_t bytes, const ucp_am_recv_param_t *param)
+{
+	struct heard *heard = argument;
+
+	(void)header;
+	(void)header_bytes;
+	(void)param;
+	heard->bytes = bytes;
+	memcpy(heard->data, data, bytes < sizeof heard->data ? bytes : sizeof heard->data);
+	return UCS_OK;
+}
+
+static void on_lost(void *argument, ucp_ep_h ep, ucs_status_t status)
+{
+	struct heard *heard = argument;
+
+	(void)ep;
+	(void)status;
+	heard->lost = true;
+}
+
+/* Connects by UCX as anybody may, asks as one of ours would, and keeps what it is told. */
+static void ask_as_stranger(const struct rig *rig, const struct sy_join_ask *ask,
+                            struct heard *heard)
+{
+	uint64_t end_ns = sy_clock_now_ns() + 20 * SECOND_NS;
+	const ucp_request_param_t eager = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+	                                   .flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER};
+	const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+	                                   .flags = UCP_EP_CLOSE_FLAG_FORCE};
+	struct sockaddr_storage at;
+	socklen_t at_bytes;
+	struct sy_ucx_context context;
+	ucp_worker_h worker;
+	ucp_ep_h ep;
+	int fd;
+
+	assert_int_equal(sy_ucx_context_open(true, &context, NULL), SY_OK);
+	assert_int_equal(sy_ucx_worker_new(&context, &worker, &fd, NULL), SY_OK);
+	sy_ucx_worker_handle(&context, worker, SY_JOIN_ANSWER_ID, hear, heard);
+	assert_true(sy_address_from_text(rig->address, &at, &at_bytes));
+	const ucp_ep_params_t params = {
+		.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
+		              UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+		.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+		.sockaddr = {.addr = (const struct sockaddr *)&at, .addrlen = at_bytes},
+		.err_mode = UCP_ERR_HANDLING_MODE_PEER,
+		.err_handler = {.cb = on_lost, .arg = heard},
+	};
+	assert_int_equal(context.lib->ucp_ep_create(worker, &params, &ep), UCS_OK);
+	void *asking = context.lib->ucp_am_send_nbx(ep, SY_JOIN_ASK_ID, ask, sizeof *ask, NULL, 0,
+	                                            &eager);
+	while ((heard->bytes == 0 && !heard->lost) ||
+	       sy_ucx_request_take(&context, &asking) == UCS_INPROGRESS) {
+		assert_true(sy_clock_now_ns() < end_ns);
+		(void)sy_ucx_worker_progress(&context, worker);
+	}
+	void *closing = context.lib->ucp_ep_close_nbx(ep, &force);
+	while (sy_ucx_request_take(&context, &closing) == UCS_INPROGRESS)
+		(void)sy_ucx_worker_progress(&context, worker);
+	context.lib->ucp_worker_destroy(worker);
+	sy_ucx_context_close(&context);
+}
+
+/* The answer says back what was asked, and nothing else: no key, no place, no size, no name. */
+static void test_a_stranger_is_told_nothing(void **state)
+{
+	const struct sy_join_ask ask = {.magic = SY_JOIN_MAGIC, .session = SESSION + 1, .number = 1};
+	const struct sy_join_answer nothing = {.magic = SY_JOIN_MAGIC, .session = SESSION + 1,
+	                                       .number = 1};
+	struct heard heard = {0};
+	struct rig rig;
+
+	(void)state;
+	rig_start(&rig, 0);
+	ask_as_stranger(&rig, &ask, &heard);
+	assert_int_equal(heard.bytes, sizeof nothing);
+	assert_memory_equal(heard.data, &nothing, sizeof nothing);
+	rig_stop(&rig);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_another_session),
+		cmocka_unit_test(test_a_stranger_is_told_nothing),
+	};
+
+	rig_choose();
+	if (argc == 5 && strcmp(argv[1], "target") == 0)
+		return run_target(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
