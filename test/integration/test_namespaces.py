@@ -87,9 +87,11 @@ class TestNamespaces(unittest.TestCase):
         return process
 
     def status(self, number):
-        done = self.slabyard(
-            number, "status", "--json", "--directory", self.directory, "--keys", self.keys
-        )
+        """`status` waits for 3 s, which a busy host may need."""
+        words = ("status", "--json", "--directory", self.directory, "--keys", self.keys)
+        end = time.monotonic() + PATIENCE_S
+        while (done := self.on(self.hosts[number], *words)).returncode != 0:
+            self.assertLess(time.monotonic(), end, done.stderr)
         return json.loads(done.stdout)["units"]
 
     def await_states(self, number, *states):
@@ -164,7 +166,11 @@ class TestNamespaces(unittest.TestCase):
 
     def took_ucx(self, puts, gets):
         """Of all units: no byte by shared memory, and at least so many by UCX."""
+        end = time.monotonic() + PATIENCE_S
         units = self.status(2)
+        while not all(unit["answered"] for unit in units):
+            self.assertLess(time.monotonic(), end, units)
+            units = self.status(2)
         sums = {name: sum(unit[name] for unit in units) for name in BYTES}
         self.assertEqual((sums["shm_put_bytes"], sums["shm_get_bytes"]), (0, 0), sums)
         self.assertGreaterEqual(sums["ucx_put_bytes"], puts)

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 import namespaces
@@ -83,7 +84,10 @@ class TestWalk(unittest.TestCase):
         return said
 
     def assert_nothing_by_shm(self, status):
-        told = json.loads(self.run_line("10.0.0.7", status + " --json").stdout)
+        end = time.monotonic() + PATIENCE_S
+        while (done := self.run_line("10.0.0.7", status + " --json")).returncode != 0:
+            self.assertLess(time.monotonic(), end, done.stderr)
+        told = json.loads(done.stdout)
         for unit in told["units"]:
             self.assertEqual((unit["shm_put_bytes"], unit["shm_get_bytes"]), (0, 0), unit)
         self.assertGreater(sum(unit["ucx_put_bytes"] for unit in told["units"]), 0)
