@@ -14,6 +14,14 @@ enum { CLIENTS = SANITIZED ? 50 : 1000, TURNS = SANITIZED ? 500 : 10000 };
 
 static struct cluster cluster;
 
+/* TEST_CLIENTS asks for another number of them. */
+static int client_count(void)
+{
+	const char *asked = getenv("TEST_CLIENTS");
+
+	return asked != NULL ? (int)strtol(asked, NULL, 10) : CLIENTS;
+}
+
 static int start(void **state)
 {
 	(void)state;
@@ -94,18 +102,20 @@ static void one_client(void)
 /* Kind: counters that only grow. */
 static void test_many_clients(void **state)
 {
+	int count = client_count();
+
 	(void)state;
 	/* What is made once and kept, malloc's arenas and thread stacks among it. */
 	for (int i = 0; i < 5 + CLIENTS / 5; i++)
 		one_client();
 	size_t fds = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
 	size_t resident = resident_bytes();
-	for (int i = 0; i < CLIENTS; i++)
+	for (int i = 0; i < count; i++)
 		one_client();
 	assert_int_equal(entries_of("/proc/self/fd"), fds);
 	assert_int_equal(entries_of("/proc/self/task"), threads);
 	size_t now = resident_bytes();
-	print_message("%d clients: %zu KiB, then %zu\n", CLIENTS, resident / 1024, now / 1024);
+	print_message("%d clients: %zu KiB, then %zu\n", count, resident / 1024, now / 1024);
 	if (!SANITIZED)
 		assert_true(now < resident + (2 << 20));
 }

@@ -228,7 +228,7 @@ static sy_status move(struct sy_ucx_peer *peer, bool write, uint64_t offset, voi
 	return sy_ucx_move(peer, &transfer, ret_in_flight, err);
 }
 
-static void must_move(struct sy_ucx_peer *peer, bool write, uint64_t offset, void *memory,
+static inline void must_move(struct sy_ucx_peer *peer, bool write, uint64_t offset, void *memory,
                       uint64_t nbytes)
 {
 	bool in_flight = true;
