@@ -75,11 +75,10 @@ SY_API void sy_blob_id_new(sy_blob_id *ret_id);
 SY_API sy_status sy_store_put_segments(sy_store *store, const sy_store_blob *blob,
                                        uint64_t deadline_ns, sy_error *err);
 
-/* Many blobs: the first of each unit in one round, all units at once, a unit whose alloc came is
- * written and committed without waiting for the others; then the unfinished and the further
- * ones one by one; a blob whose commit came to no answer is never allocated again in the call.
- * After trying all it fails with the first of Fatal, UnitFull, Timeout, TransferFailed;
- * err->indexes: every blob not known published. */
+/* Many blobs: all units at once, those of a unit one after the other, and no unit waits for
+ * another one; then once more those that failed and may be tried again; a blob whose commit came
+ * to no answer is never allocated again in the call. After trying all it fails with the first of
+ * Fatal, UnitFull, Timeout, TransferFailed; err->indexes: every blob not known published. */
 SY_API sy_status sy_store_put_many(sy_store *store, const sy_store_blob *blobs, size_t blob_count,
                                    uint64_t deadline_ns, sy_error *err);
 

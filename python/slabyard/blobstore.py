@@ -324,8 +324,8 @@ class UnitSlabStore:
     def put_many(self, blobs, deadline=None):
         """Puts blobs, (segments, nbytes, n_entries, unit_id, blob_id) each, as put_segments does.
 
-        The first of each unit go in one round, all units at once, and no unit waits for another;
-        then the unfinished and the further ones. All are tried. Then it raises the first there is
+        All units at once, a unit's blobs one after the other, and no unit waits for another; then
+        once more those that may be tried again. All are tried. Then it raises the first there is
         of DataPlaneFatal, UnitFull, DataPlaneTimeout, TransferFailed, with an attribute blob_ids:
         all that are not known to be published. ValueError: one unit is given an id twice.
         """

@@ -78,7 +78,13 @@ struct sy_call {
 	uint64_t dead_incarnation; /* if found_dead: of the unit that the directory's list showed */
 	uint64_t waits_since_ns; /* for its unit: since it was started, or what was ours was done */
 	bool done, found_dead, settled;
+	bool ended;   /* done, as the caller saw it under the lock, and not settled */
+	bool starts;  /* it is to be started anew */
+	bool put_off; /* it is looked at when all have ended */
 };
+
+/* A call has ended. True: it was filled in for another operation, which starts at once. */
+typedef bool sy_call_next(void *context, struct sy_call *call);
 
 /* Fetches the unit list from the directory. */
 sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hub, sy_error *err);
@@ -101,6 +107,9 @@ void sy_hub_leave(struct sy_hub *hub);
  * RELEASE, COMMIT and queries of a unit that lives are started anew; a PUT is not.
  * Thread-safe. Outcomes are in the calls. */
 void sy_hub_run(struct sy_hub *hub, struct sy_call *const *calls, size_t count);
+/* The same, asking `next` after each call that ends: no unit waits for another one. */
+void sy_hub_run_each(struct sy_hub *hub, struct sy_call *const *calls, size_t count,
+                     sy_call_next *next, void *context);
 /* Gives back what a call holds (result buffer, remote). */
 void sy_call_done(struct sy_call *call);
 /* The unit whose answer a running call has waited for longest, and how long; a WRITE waits for

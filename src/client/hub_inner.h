@@ -1,4 +1,5 @@
-/* What hub.c (life), hub_run.c (operations), hub_keep.c (timers) and link.c (one unit) share. */
+/* What hub.c (life), hub_run.c and hub_settle.c (operations), hub_keep.c (timers) and link.c (one
+ * unit) share. */
 #ifndef SY_HUB_INNER_H
 #define SY_HUB_INNER_H
 
@@ -131,6 +132,10 @@ void sy_hub_lead(struct sy_hub *hub, uint64_t until_ns);
 /* Sleeps until the epoll set has something or wake_fd is written, drops the lock meanwhile, and
  * serves what came. wait_ms 0: without a sleep. */
 void sy_hub_serve(struct sy_hub *hub, int wake_fd, int wait_ms);
+
+/* hub_settle.c. Lock not held: decides what an ended call means, which may take until its
+ * deadline. False: it is to be started anew. */
+bool sy_hub_settle(struct sy_hub *hub, struct sy_call *call);
 
 /* hub_keep.c */
 void *sy_hub_keeper(void *hub);

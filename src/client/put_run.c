@@ -13,9 +13,9 @@ struct put {
 	uint8_t *eager; /* the gathered blob of a put_inline */
 };
 
-/* The plans that wait for their turn, a queue a unit in the caller's order, and the round that
- * is under way. */
-struct rounds {
+/* The plans that wait for their turn, a queue a unit in the caller's order, and the one of each
+ * unit that is under way. */
+struct queues {
 	struct sy_hub *hub;
 	const struct sy_put_terms *terms;
 	struct sy_blob_plan *plans;
@@ -26,51 +26,51 @@ struct rounds {
 	struct sy_call **calls;
 };
 
-static bool rounds_init(struct rounds *rounds, size_t plan_count)
+static bool queues_init(struct queues *queues, size_t plan_count)
 {
-	rounds->head = calloc(rounds->unit_count, sizeof *rounds->head);
-	rounds->next = calloc(plan_count + 1, sizeof *rounds->next);
-	rounds->puts = calloc(rounds->unit_count, sizeof *rounds->puts);
-	rounds->calls = calloc(rounds->unit_count, sizeof *rounds->calls);
-	return rounds->head != NULL && rounds->next != NULL && rounds->puts != NULL &&
-	       rounds->calls != NULL;
+	queues->head = calloc(queues->unit_count, sizeof *queues->head);
+	queues->next = calloc(plan_count + 1, sizeof *queues->next);
+	queues->puts = calloc(queues->unit_count, sizeof *queues->puts);
+	queues->calls = calloc(queues->unit_count, sizeof *queues->calls);
+	return queues->head != NULL && queues->next != NULL && queues->puts != NULL &&
+	       queues->calls != NULL;
 }
 
-static void rounds_done(struct rounds *rounds)
+static void queues_done(struct queues *queues)
 {
-	free(rounds->head);
-	free(rounds->next);
-	free(rounds->puts);
-	free(rounds->calls);
+	free(queues->head);
+	free(queues->next);
+	free(queues->puts);
+	free(queues->calls);
 }
 
 /* From the last one on, so that the first comes to stand in front. */
-static void queue(struct rounds *rounds, size_t i)
+static void queue(struct queues *queues, size_t i)
 {
-	size_t *head = &rounds->head[rounds->plans[i].unit_id];
+	size_t *head = &queues->head[queues->plans[i].unit_id];
 
-	rounds->next[i] = *head;
+	queues->next[i] = *head;
 	*head = i + 1;
 }
 
-static struct sy_blob_plan *take(struct rounds *rounds, uint32_t unit_id)
+static struct sy_blob_plan *take(struct queues *queues, uint32_t unit_id)
 {
-	size_t first = rounds->head[unit_id];
+	size_t first = queues->head[unit_id];
 
 	if (first == 0)
 		return NULL;
-	rounds->head[unit_id] = rounds->next[first - 1];
-	return &rounds->plans[first - 1];
+	queues->head[unit_id] = queues->next[first - 1];
+	return &queues->plans[first - 1];
 }
 
-static bool prepare(const struct rounds *rounds, struct put *put, struct sy_blob_plan *plan)
+static bool prepare(const struct queues *queues, struct put *put, struct sy_blob_plan *plan)
 {
-	const struct sy_put_terms *terms = rounds->terms;
+	const struct sy_put_terms *terms = queues->terms;
 
 	*put = (struct put){.plan = plan};
 	put->call.unit_id = plan->unit_id;
 	put->call.op.deadline_ns = terms->deadline_ns;
-	if (terms->eager && plan->nbytes <= sy_hub_eager_max_bytes(rounds->hub, plan->unit_id)) {
+	if (terms->eager && plan->nbytes <= sy_hub_eager_max_bytes(queues->hub, plan->unit_id)) {
 		put->eager = malloc(plan->nbytes);
 		if (put->eager == NULL)
 			return false;
@@ -111,31 +111,42 @@ static sy_status give_up(struct sy_blob_plan *plan, sy_status status, const char
 	return status;
 }
 
-/* The next plan of each unit; false: none is left. */
-static bool run_round(struct rounds *rounds)
+/* The unit's next plan; false: none is left. */
+static bool follow(struct queues *queues, struct put *put, uint32_t unit_id)
 {
-	bool late = sy_clock_now_ns() >= rounds->terms->deadline_ns, any = false;
+	struct sy_blob_plan *plan;
+
+	while ((plan = take(queues, unit_id)) != NULL) {
+		if (sy_clock_now_ns() >= queues->terms->deadline_ns)
+			give_up(plan, SY_E_TIMEOUT, "the deadline came before its turn");
+		else if (!prepare(queues, put, plan))
+			give_up(plan, SY_E_SYS, "out of memory");
+		else
+			return true;
+	}
+	return false;
+}
+
+static bool next_put(void *context, struct sy_call *call)
+{
+	struct put *put = (struct put *)call; /* of which it is the first member */
+
+	conclude(put);
+	return follow(context, put, call->unit_id);
+}
+
+/* All that is queued. A unit that does not answer holds up its own alone. */
+static void run_queues(struct queues *queues)
+{
 	size_t ready = 0;
 
-	for (uint32_t u = 0; u < rounds->unit_count; u++) {
-		struct sy_blob_plan *plan = take(rounds, u);
-
-		any = any || plan != NULL;
-		for (; late && plan != NULL; plan = take(rounds, u))
-			give_up(plan, SY_E_TIMEOUT, "the deadline came before its turn");
-		if (plan == NULL)
-			continue;
-		if (!prepare(rounds, &rounds->puts[ready], plan)) {
-			give_up(plan, SY_E_SYS, "out of memory");
-			continue;
+	for (uint32_t u = 0; u < queues->unit_count; u++) {
+		if (follow(queues, &queues->puts[ready], u)) {
+			queues->calls[ready] = &queues->puts[ready].call;
+			ready++;
 		}
-		rounds->calls[ready] = &rounds->puts[ready].call;
-		ready++;
 	}
-	sy_hub_run(rounds->hub, rounds->calls, ready);
-	for (size_t i = 0; i < ready; i++)
-		conclude(&rounds->puts[i]);
-	return any;
+	sy_hub_run_each(queues->hub, queues->calls, ready, next_put, queues);
 }
 
 static bool worth_another_try(const struct sy_blob_plan *plan)
@@ -147,27 +158,24 @@ static bool worth_another_try(const struct sy_blob_plan *plan)
 void sy_puts_run(struct sy_hub *hub, struct sy_blob_plan *plans, size_t count,
                  const struct sy_put_terms *terms)
 {
-	struct rounds rounds = {.hub = hub, .terms = terms, .plans = plans,
+	struct queues queues = {.hub = hub, .terms = terms, .plans = plans,
 	                        .unit_count = sy_hub_unit_count(hub)};
 
-	if (!rounds_init(&rounds, count)) {
+	if (!queues_init(&queues, count)) {
 		for (size_t i = 0; i < count; i++)
 			give_up(&plans[i], SY_E_SYS, "out of memory");
-		rounds_done(&rounds);
+		queues_done(&queues);
 		return;
 	}
 	for (size_t i = count; i-- > 0;)
-		queue(&rounds, i);
-	/* Each round takes at least one plan out of its queue. */
-	while (run_round(&rounds))
-		;
+		queue(&queues, i);
+	run_queues(&queues);
 	for (size_t i = count; i-- > 0 && sy_clock_now_ns() < terms->deadline_ns;) {
 		if (worth_another_try(&plans[i]))
-			queue(&rounds, i);
+			queue(&queues, i);
 	}
-	while (run_round(&rounds))
-		;
-	rounds_done(&rounds);
+	run_queues(&queues);
+	queues_done(&queues);
 }
 
 sy_status sy_puts_verdict(const struct sy_blob_plan *plans, size_t count, sy_error *err)

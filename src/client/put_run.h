@@ -1,4 +1,4 @@
-/* Puts of many blobs on many units: rounds, one blob a unit at a time, all units at once. */
+/* Puts of many blobs on many units: one blob a unit at a time, all units at once. */
 #ifndef SY_PUT_RUN_H
 #define SY_PUT_RUN_H
 
@@ -11,9 +11,9 @@ struct sy_put_terms {
 	bool eager; /* small blobs may go whole in put_inline, whose outcome nobody can ask for */
 };
 
-/* Runs every plan: in each round the next blob of every unit, then, once, those that failed and
- * may be tried again: never one whose commit came to no answer, for it may be published.
- * How each went is in the plans. */
+/* Runs every plan, a unit's in the caller's order, and no unit's waits for another unit; then,
+ * once, those that failed and may be tried again: never one whose commit came to no answer, for it
+ * may be published. How each went is in the plans. */
 void sy_puts_run(struct sy_hub *hub, struct sy_blob_plan *plans, size_t count,
                  const struct sy_put_terms *terms);
 

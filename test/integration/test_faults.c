@@ -332,6 +332,50 @@ static void test_stopped_unit_is_not_lost(void **state)
 	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);
 }
 
+/* It holds up its own blobs alone: those of the others are put, also the ones after the first. */
+static void test_put_many_past_a_stopped_unit(void **state)
+{
+	enum { BLOBS = 6 };
+	static uint8_t bytes[BIG];
+	sy_store_options options = {.run_dir = cluster.run_dir, .timeout_ns = 10 * SECOND_NS};
+	struct store_blob made[BLOBS];
+	sy_store_blob blobs[BLOBS];
+	uint64_t rows[BLOBS];
+	uint32_t indexes[BLOBS];
+	sy_error err = {.indexes = indexes, .index_capacity = BLOBS};
+	sy_store *store;
+
+	(void)state;
+	assert_int_equal(sy_store_open(&options, &store, NULL), SY_OK);
+	fill(bytes, sizeof bytes, 9);
+	for (uint32_t i = 0; i < BLOBS; i++) {
+		rows[i] = 100 + i;
+		store_blob_make(&made[i], i % UNITS, rows[i], "x", bytes, sizeof bytes);
+		blobs[i] = made[i].blob;
+	}
+	kill(cluster.units[0], SIGSTOP);
+	sy_status status =
+		sy_store_put_many(store, blobs, BLOBS, sy_deadline_after(SECOND_NS), &err);
+	kill(cluster.units[0], SIGCONT);
+	assert_int_equal(status, SY_E_TIMEOUT);
+	assert_int_equal(err.index_count, BLOBS / UNITS);
+	for (uint32_t i = 0; i < BLOBS / UNITS; i++)
+		assert_int_equal(indexes[i], i * UNITS);
+	for (uint32_t i = 1; i < BLOBS; i += UNITS) {
+		sy_key key = {rows[i], "x", 1};
+		sy_result *result = NULL;
+		sy_value value;
+
+		assert_int_equal(sy_client_get(client, &key, 1, 0, 0, &result, NULL), SY_OK);
+		assert_true(sy_result_value(result, 0, &value));
+		assert_int_equal(value.nbytes, sizeof bytes);
+		assert_memory_equal(value.data, bytes, sizeof bytes);
+		sy_result_free(result);
+	}
+	assert_int_equal(sy_client_clear(client, rows, BLOBS, NULL, 0, 0, NULL, NULL), SY_OK);
+	sy_store_close(store);
+}
+
 /* Kind: lookup pins and no read follows.
  * A resolve that is held but not read gives its pins back after the lease, on every transport. */
 static void test_forgotten_resolve(void **state)
@@ -490,6 +534,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_stopped_reader_of_a_view),
 		cmocka_unit_test(test_stopped_reader_of_a_resolve),
 		cmocka_unit_test(test_stopped_unit_is_not_lost),
+		cmocka_unit_test(test_put_many_past_a_stopped_unit),
 		cmocka_unit_test(test_forgotten_resolve),
 		cmocka_unit_test(test_dead_unit_is_lost_until_replaced),
 		cmocka_unit_test(test_many_threads),

@@ -469,7 +469,7 @@ static void test_order_of_errors(void **state)
 	blobs[3].nbytes = SLAB_BYTES + 64;
 	play(SY_OP_ALLOC, GATE_DROP, NULL, UINT32_MAX);
 	assert_int_equal(sy_store_put_many(store, blobs, 4, sy_deadline_after(IN_VAIN_NS), &err),
-	                 SY_E_TIMEOUT); /* unit 0 takes all the time: the last has no turn */
+	                 SY_E_UNIT_FULL); /* unit 0 takes all the time, of its own blobs alone */
 	assert_int_equal(err.index_count, 3);
 	store_blob_make(&made[1], 1, 21, "x", data, BIG);
 	blobs[1] = made[1].blob;
