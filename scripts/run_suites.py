@@ -5,8 +5,8 @@ A suite that is missing, broken, empty or out of time is a failure, never a pass
 unless HACKING.md lists its reason. Use it through scripts/check, which installs what it needs.
 
 Suites run in lanes, two of them where there are two processors: one that keeps all processors busy
-by itself has one other beside it that does not, and both have one that mostly waits. No suite may
-depend on what else the machine does.
+by itself has one other beside it that does not, and both have one that mostly waits, two of its
+files at a time. No suite may depend on what else the machine does.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from count_tests import Count, count_output
@@ -51,7 +52,7 @@ class Suite:
         return self.kind == "meson" or any("{jobs}" in word for word in self.what)
 
     def waits(self):
-        """Does it wait for most of its time? Its programs run one after the other."""
+        """Does it wait for most of its time?"""
         return self.kind == "each"
 
     def program(self):
@@ -90,6 +91,7 @@ def skip_allowed(reason, allowed):
 
 
 running = set()  # process groups to end with us
+stopped = threading.Event()  # nothing more is started
 this_lane = threading.local()  # cpu_s: what the processes of its job took so far
 
 MARK = "SLABYARD_CHECK"  # in the environment of all that a command starts, a value for each
@@ -175,6 +177,8 @@ def execute(command, log, limit_s, env):
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
     with open(log, "ab+") as out:
         start = out.seek(0, os.SEEK_END)
+        if stopped.is_set():
+            return None, ""
         try:
             child = subprocess.Popen(
                 command,
@@ -210,7 +214,7 @@ class Runner:
     def __init__(self, options, builds):
         self.options, self.builds = options, builds
         self.built = {}
-        self.slower = options.lanes + (options.lanes > 1)  # than alone: for limits
+        self.slower = options.lanes + 2 * (options.lanes > 1)  # than alone: for limits
         self.allowed = allowed_reasons(ROOT / "HACKING.md")
         self.fixed = fixed_addresses()
 
@@ -294,7 +298,7 @@ class Runner:
         return self.one(suite, words, log, limit_s)
 
     def one(self, suite, command, log, limit_s=None):
-        prefix = self.fixed if suite.build in ("asan", "tsan", "kill") else []
+        prefix = self.fixed if suite.build in ("asan", "tsan") else []
         limit_s = (limit_s or suite.limit_s) * self.slower
         status, output = execute(prefix + command, log, limit_s, self.environment(suite.build))
         name = Path(command[-1]).name if suite.kind == "each" else suite.name
@@ -304,21 +308,34 @@ class Runner:
         return count
 
     def run_each(self, suite, log):
-        files = sorted(f for pattern in suite.what for f in glob.glob(pattern, root_dir=ROOT))
+        found = [f for pattern in suite.what for f in sorted(glob.glob(pattern, root_dir=ROOT))]
+        files = list(dict.fromkeys(found))  # in the order of the patterns
         if not files:
             return Count(failed=1, note="no file is named " + " or ".join(suite.what))
-        total = Count()
-        for name in files:
-            started = time.monotonic()
-            shell = "python3" if name.endswith(".py") else "bash"
-            count = self.one(suite, [shell, name], log)
-            took = time.monotonic() - started
-            suite.lines.append(
-                f"         {Path(name).name:<34} {count.passed:5} passed, {count.failed} failed "
-                f"{took:6.1f} s"
-            )
-            total.add(count)
+        total, cpu_s = Count(), 0
+        with ThreadPoolExecutor(min(2, self.options.lanes)) as pool:
+            for name, done in zip(files, pool.map(lambda f: self.run_file(suite, f), files)):
+                count, took_s, file_cpu_s, part = done
+                suite.lines.append(
+                    f"         {Path(name).name:<34} {count.passed:5} passed, "
+                    f"{count.failed} failed {took_s:6.1f} s"
+                )
+                total.add(count)
+                cpu_s += file_cpu_s
+                with open(log, "ab") as whole:
+                    whole.write(part.read_bytes())
+                part.unlink()
+        this_lane.cpu_s += cpu_s
         return total
+
+    def run_file(self, suite, name):
+        """One file of a suite of kind each: (count, seconds, processor seconds, its log)."""
+        started, this_lane.cpu_s = time.monotonic(), 0
+        part = LOGS / f"{suite.name}.{Path(name).name}.log"
+        part.unlink(missing_ok=True)
+        shell = "python3" if name.endswith(".py") else "bash"
+        count = self.one(suite, [shell, name], part)
+        return count, time.monotonic() - started, this_lane.cpu_s, part
 
     def run_meson(self, suite, log):
         directory = OUT / suite.build
@@ -503,6 +520,7 @@ class Lanes:
             for thread in threads:
                 thread.join()
         except KeyboardInterrupt:
+            stopped.set()
             for group in list(running):
                 os.killpg(group, signal.SIGKILL)
             raise

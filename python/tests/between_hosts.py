@@ -24,6 +24,7 @@ sys.path.insert(0, os.path.join(HERE, "../../test/integration"))
 import namespaces  # noqa: E402
 
 PATIENCE_S = 240  # for what must happen; nothing waits that long where it does
+END_S = 60
 BY_UCX = {"transport": "ucx", "policy": "allow-tcp"}
 CHOSEN = ("SLABYARD_TRANSPORT", "SLABYARD_POLICY")  # what this test says by arguments
 
@@ -100,7 +101,7 @@ class EndsUnit:
 
     def __init__(self, pid, then):
         self.pid, self.then, self.armed = pid, then, False
-        self.thread = threading.Thread(target=self.kill)
+        self.thread = threading.Thread(target=self.kill, daemon=True)
 
     def __enter__(self):
         if self.armed:
@@ -150,6 +151,18 @@ class LastOnTheOtherHost(unittest.TestCase):
         store.put_many([(made.segments, made.nbytes, made.n_entries, 1, made.blob_id)])
 
 
+def end(process):
+    """Also one that was left standing still."""
+    process.send_signal(signal.SIGCONT)
+    process.terminate()
+    try:
+        process.communicate(timeout=END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+
+
 class Hosts(unittest.TestCase):
     def start(self, host, *words):
         process = subprocess.Popen(
@@ -160,8 +173,7 @@ class Hosts(unittest.TestCase):
             text=True,
             env=environment(),
         )
-        self.addCleanup(process.communicate, timeout=PATIENCE_S)
-        self.addCleanup(process.terminate)
+        self.addCleanup(end, process)
         for line in process.stdout:
             if " up" in line:
                 return
