@@ -168,7 +168,7 @@ sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hu
 		sy_dir_client_set_interrupt(hub->directory, config->interrupted,
 		                            config->interrupted_context);
 	if (status == SY_OK && config->path == SY_PATH_UCX)
-		status = sy_hub_need_mover(hub, err); /* what it lacks is said at once */
+		status = sy_hub_need_mover(hub, config->directory, err); /* says at once what it lacks */
 	if (status == SY_OK)
 		status = learn_units(hub, deadline_ns, err);
 	if (status == SY_OK && pthread_create(&hub->keeper, NULL, sy_hub_keeper, hub) != 0)

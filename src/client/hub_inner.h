@@ -115,8 +115,9 @@ void sy_link_watch(struct sy_link *link, int fd, bool local_socket);
 void sy_link_drop_connection(struct sy_link *link, int linger_ms);
 void sy_link_disconnect(struct sy_link *link, uint64_t now_ns);
 
-/* hub_ucx.c. Lock not held: makes the mover if there is none; SY_E_POLICY, SY_E_SYS. */
-sy_status sy_hub_need_mover(struct sy_hub *hub, sy_error *err);
+/* hub_ucx.c. Lock not held: makes the mover if there is none, for units whose addresses are of the
+ * family of this one; SY_E_POLICY, SY_E_SYS. */
+sy_status sy_hub_need_mover(struct sy_hub *hub, const char *address, sy_error *err);
 /* Lock held, which it drops for a moment: looks after transfers that were given up, and passes on
  * which of them are finished. */
 void sy_hub_tend_graves(struct sy_hub *hub);

@@ -1,4 +1,6 @@
 /* The hub and its mover: made when a unit of another host is first connected to. */
+#include <string.h>
+
 #include "clock.h"
 #include "fail.h"
 #include "hub_inner.h"
@@ -8,10 +10,11 @@ static const uint64_t ASK_NS = 900 * 1000 * 1000; /* the keeper looks once a sec
 /* Meanwhile nobody looks at the time for the others. */
 static const uint64_t ASK_WAIT_NS = 30 * 1000 * 1000;
 
-sy_status sy_hub_need_mover(struct sy_hub *hub, sy_error *err)
+sy_status sy_hub_need_mover(struct sy_hub *hub, const char *address, sy_error *err)
 {
 	const struct sy_ucx_mover_config config = {
 		.allow_tcp = hub->config.policy == SY_POLICY_ALLOW_TCP,
+		.inet6 = strncmp(address, "tcp://[", strlen("tcp://[")) == 0,
 		.graveyard_max_bytes = hub->config.graveyard_max_bytes,
 	};
 	struct sy_ucx_mover *mover = NULL;

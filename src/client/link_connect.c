@@ -143,7 +143,7 @@ static sy_status make_remote(struct sy_hub *hub, const struct sy_unit_info *info
 		               "unit %u is on another host and listens there at %s alone: start it with "
 		               "--listen and an address that this host reaches", info->unit_id,
 		               info->tcp_address);
-	(void)sy_hub_need_mover(hub, NULL);
+	(void)sy_hub_need_mover(hub, info->tcp_address, NULL);
 	return sy_control_client_open(hub->context, info->tcp_address, &made->control, err);
 }
 

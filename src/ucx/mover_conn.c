@@ -9,11 +9,19 @@
 
 enum { LOOK_MS = 100 };
 
+/* Also called for a connection that could not be made, when its conn has gone: so it is found by
+ * its endpoint, or is the one that is just being made. */
 static void on_error(void *argument, ucp_ep_h ep, ucs_status_t status)
 {
-	struct sy_mover_conn *conn = argument;
+	struct sy_mover_lane *lane = argument;
+	struct sy_mover_conn *conn = lane->conns;
 
-	(void)ep;
+	while (conn != NULL && conn->ep != ep)
+		conn = conn->next;
+	if (conn == NULL)
+		conn = lane->connecting;
+	if (conn == NULL)
+		return;
 	conn->broken = true;
 	conn->error = status;
 }
@@ -56,12 +64,18 @@ ucs_status_t sy_mover_on_answer(void *argument, const void *header, size_t heade
 
 static sy_status connect_conn(struct sy_mover_conn *conn, sy_error *err)
 {
-	const struct sy_ucx_context *context = &conn->lane->mover->context;
+	const struct sy_ucx_mover *mover = conn->lane->mover;
+	const struct sy_ucx_context *context = &mover->context;
 	struct sockaddr_storage at;
 	socklen_t at_bytes;
 
 	if (!sy_address_from_text(conn->peer->address, &at, &at_bytes))
 		return sy_fail(err, SY_E_PROTOCOL, __func__, "ucx: the unit's address %s is none",
+		               conn->peer->address);
+	if (mover->config.allow_tcp && mover->config.inet6 != (at.ss_family == AF_INET6))
+		return sy_fail(err, SY_E_SYS, __func__,
+		               "ucx: this client has begun with units of IPv%d, and %s is of the other: "
+		               "units are reached by one of both", mover->config.inet6 ? 6 : 4,
 		               conn->peer->address);
 	const ucp_ep_params_t params = {
 		.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
@@ -69,7 +83,7 @@ static sy_status connect_conn(struct sy_mover_conn *conn, sy_error *err)
 		.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
 		.sockaddr = {.addr = (const struct sockaddr *)&at, .addrlen = at_bytes},
 		.err_mode = UCP_ERR_HANDLING_MODE_PEER,
-		.err_handler = {.cb = on_error, .arg = conn},
+		.err_handler = {.cb = on_error, .arg = conn->lane},
 	};
 	ucs_status_t status = context->lib->ucp_ep_create(conn->lane->worker, &params, &conn->ep);
 	if (status != UCS_OK)
@@ -104,7 +118,10 @@ struct sy_mover_conn *sy_mover_conn_get(struct sy_mover_lane *lane, struct sy_uc
 	conn->number = ++peer->next_number[lane->index];
 	peer->refs++;
 	pthread_mutex_unlock(&lane->mover->lock);
-	if (connect_conn(conn, err) != SY_OK) {
+	lane->connecting = conn;
+	sy_status status = connect_conn(conn, err);
+	lane->connecting = NULL;
+	if (status != SY_OK) {
 		pthread_mutex_lock(&lane->mover->lock);
 		sy_mover_peer_unref(peer);
 		pthread_mutex_unlock(&lane->mover->lock);

@@ -93,6 +93,7 @@ struct sy_mover_lane {
 	ucp_worker_h worker;
 	int fd;
 	struct sy_mover_conn *conns;
+	struct sy_mover_conn *connecting; /* its endpoint is being made */
 	/* of the transfer that runs, or was given up */
 	struct sy_mover_conn *conn;
 	struct sy_mover_buffer *buffer; /* NULL: none, or it is in the grave */

@@ -62,13 +62,20 @@ ucs_status_t sy_target_on_ask(void *argument, const void *header, size_t header_
 	return UCS_OK;
 }
 
+/* Also called for a connection that could not be made, when its conn has gone: so it is found by
+ * its endpoint, or is the one that is just being made. */
 static void on_error(void *argument, ucp_ep_h ep, ucs_status_t status)
 {
-	struct sy_target_conn *conn = argument;
+	struct sy_ucx_target *target = argument;
+	struct sy_target_conn *conn = target->conns;
 
-	(void)ep;
 	(void)status;
-	conn->broken = true;
+	while (conn != NULL && conn->ep != ep)
+		conn = conn->next;
+	if (conn == NULL)
+		conn = target->accepting;
+	if (conn != NULL)
+		conn->broken = true;
 }
 
 static void accept_one(struct sy_ucx_target *target, ucp_conn_request_h request)
@@ -90,9 +97,13 @@ static void accept_one(struct sy_ucx_target *target, ucp_conn_request_h request)
 		              UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
 		.conn_request = request,
 		.err_mode = UCP_ERR_HANDLING_MODE_PEER,
-		.err_handler = {.cb = on_error, .arg = conn},
+		.err_handler = {.cb = on_error, .arg = target},
 	};
-	if (target->context.lib->ucp_ep_create(target->worker, &params, &conn->ep) != UCS_OK) {
+	target->accepting = conn;
+	ucs_status_t status =
+		target->context.lib->ucp_ep_create(target->worker, &params, &conn->ep);
+	target->accepting = NULL;
+	if (status != UCS_OK) {
 		free(conn);
 		return;
 	}

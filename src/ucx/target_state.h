@@ -75,6 +75,7 @@ struct sy_ucx_target {
 	ucp_conn_request_h requests[SY_TARGET_REQUESTS_MAX];
 	uint32_t request_count;
 	struct sy_target_conn *conns;
+	struct sy_target_conn *accepting; /* its endpoint is being made */
 	uint32_t conn_count;
 	bool ending;          /* lets in nobody any more */
 	void *flush;          /* of the worker, under way */

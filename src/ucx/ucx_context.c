@@ -61,7 +61,7 @@ static void block_signals(sigset_t *ret_before)
 	pthread_sigmask(SIG_SETMASK, &all, ret_before);
 }
 
-static ucs_status_t init(struct sy_ucx_context *context)
+static ucs_status_t init(struct sy_ucx_context *context, bool allow_tcp, bool inet6)
 {
 	const ucp_params_t params = {
 		.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED,
@@ -73,13 +73,20 @@ static ucs_status_t init(struct sy_ucx_context *context)
 
 	if (status != UCS_OK)
 		return status;
-	status = context->lib->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config,
-	                                        &context->ucp);
+	/* By the name that 1.13 takes it by, and by that of 1.18: what a version does not know it
+	 * passes over. */
+	for (size_t i = 0; allow_tcp && status == UCS_OK && i < 2; i++)
+		status = context->lib->ucp_config_modify(config, i == 0 ? "AF_PRIO" : "TCP_AF_PRIO",
+		                                         inet6 ? "inet6" : "inet");
+	if (status == UCS_OK)
+		status = context->lib->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config,
+		                                        &context->ucp);
 	context->lib->ucp_config_release(config);
 	return status;
 }
 
-sy_status sy_ucx_context_open(bool allow_tcp, struct sy_ucx_context *ret_context, sy_error *err)
+sy_status sy_ucx_context_open(bool allow_tcp, bool inet6, struct sy_ucx_context *ret_context,
+                              sy_error *err)
 {
 	struct sy_ucx_context context = {0};
 	sigset_t before;
@@ -90,7 +97,7 @@ sy_status sy_ucx_context_open(bool allow_tcp, struct sy_ucx_context *ret_context
 	if (status != SY_OK)
 		return status;
 	block_signals(&before);
-	ucs_status_t made = init(&context);
+	ucs_status_t made = init(&context, allow_tcp, inet6);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	/* What it looked for in vain while it loaded its parts is no failure; asked twice, the words
 	 * are freed. */

@@ -11,9 +11,12 @@ struct sy_ucx_context {
 	ucp_context_h ucp;
 };
 
-/* SY_E_POLICY: bytes could leave the host over TCP although allow_tcp is not given, or there is no
+/* What it connects and listens with by TCP is of one family of addresses, that of the units'. UCX
+ * would take one of each where a host has both, and 1.13 then writes past its endpoints' end.
+ * SY_E_POLICY: bytes could leave the host over TCP although allow_tcp is not given, or there is no
  * RDMA device; SY_E_SYS. */
-sy_status sy_ucx_context_open(bool allow_tcp, struct sy_ucx_context *ret_context, sy_error *err);
+sy_status sy_ucx_context_open(bool allow_tcp, bool inet6, struct sy_ucx_context *ret_context,
+                              sy_error *err);
 void sy_ucx_context_close(struct sy_ucx_context *context); /* all zero is a no-op */
 
 /* A worker for one thread at a time, and its descriptor. SY_E_SYS. */

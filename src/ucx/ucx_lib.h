@@ -13,6 +13,7 @@
 /* Of libucp, and of libucs, which it brings. */
 #define SY_UCX_FUNCTIONS(X) \
 	X(ucp_config_read) \
+	X(ucp_config_modify) \
 	X(ucp_config_release) \
 	X(ucp_init_version) \
 	X(ucp_cleanup) \

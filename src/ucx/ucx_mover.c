@@ -32,7 +32,7 @@ sy_status sy_ucx_mover_open(const struct sy_ucx_mover_config *config,
 	sy_buffers_init(&mover->pool, &(struct sy_buffers_config){
 		.base_count = SY_JOIN_LANES_MAX, .base_bytes = mover->config.buffer_bytes,
 		.graveyard_max_bytes = mover->config.graveyard_max_bytes});
-	sy_status status = sy_ucx_context_open(config->allow_tcp, &mover->context, err);
+	sy_status status = sy_ucx_context_open(config->allow_tcp, config->inet6, &mover->context, err);
 	if (status != SY_OK) {
 		free(mover);
 		return status;

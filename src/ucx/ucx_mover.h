@@ -20,6 +20,7 @@ struct sy_ucx_peer;
 
 struct sy_ucx_mover_config {
 	bool allow_tcp;
+	bool inet6;                   /* the units' addresses are of IPv6 */
 	uint64_t buffer_bytes;        /* of one lane; 0: 8 MiB */
 	uint64_t graveyard_max_bytes; /* past it the mover is poisoned; 0: 4 GiB */
 };

@@ -88,7 +88,8 @@ sy_status sy_ucx_target_open(const struct sy_ucx_target_config *config,
 	sy_status status = target->wake_fd >= 0 && target->done_fd >= 0
 		? SY_OK : sy_fail(err, SY_E_SYS, __func__, "no descriptors: %s", strerror(errno));
 	if (status == SY_OK)
-		status = sy_ucx_context_open(config->allow_tcp, &target->context, err);
+		status = sy_ucx_context_open(config->allow_tcp, strchr(config->host, ':') != NULL,
+		                             &target->context, err);
 	if (status == SY_OK)
 		status = sy_ucx_worker_new(&target->context, &target->worker, &target->worker_fd, err);
 	if (status == SY_OK)

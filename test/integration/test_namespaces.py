@@ -240,6 +240,23 @@ class TestNamespaces(unittest.TestCase):
             self.assertIn("unit 0: it offers its values to no other host", done.stderr)
             self.assertIn("--policy rdma", done.stderr)
 
+    def test_ipv6(self):
+        """On hosts that have addresses of both families, what is listened at is of one."""
+        if not os.path.exists("/proc/net/if_inet6"):
+            self.skipTest("no IPv6 here")
+        for number, host in enumerate(self.hosts):
+            host.address = f"[fd00::{5 + number}]"
+            namespaces.quiet(host.words("ip", "-6", "address", "add", f"fd00::{5 + number}/64",
+                                        "dev", "eth0", "nodad"))  # fmt: skip
+        self.directory = f"tcp://{self.hosts[0].address}:{PORT}"
+        there = self.start_three()
+        done = self.slabyard(2, "demo", "--rows", "32", "--steps", "1", "--json", *there)
+        self.assertTrue(json.loads(done.stdout)["ok"], done.stdout)
+        self.took_ucx(1 << 18, 1 << 18)
+        for process in reversed(self.processes):
+            process.terminate()
+        self.assertEqual([p.wait(PATIENCE_S) for p in self.processes], [0, 0, 0])
+
     def test_the_demo_on_a_host_without_units(self):
         there = self.start_three()
         done = self.slabyard(2, "demo", "--rows", "64", "--steps", "2", "--json", *there)

@@ -71,7 +71,7 @@ static void ask_as_stranger(const struct rig *rig, const struct sy_join_ask *ask
 	ucp_ep_h ep;
 	int fd;
 
-	assert_int_equal(sy_ucx_context_open(true, &context, NULL), SY_OK);
+	assert_int_equal(sy_ucx_context_open(true, false, &context, NULL), SY_OK);
 	assert_int_equal(sy_ucx_worker_new(&context, &worker, &fd, NULL), SY_OK);
 	sy_ucx_worker_handle(&context, worker, SY_JOIN_ANSWER_ID, hear, heard);
 	assert_true(sy_address_from_text(rig->address, &at, &at_bytes));
