@@ -161,8 +161,9 @@ static void test_in_a_row(void **state)
 	}
 	stop_sessions();
 	sy_ucx_mover_account(rig.mover, &account);
-	printf("%d fences; beside them over ucx %llu put, %llu got\n", (int)FENCES,
-	       (unsigned long long)account.written_bytes, (unsigned long long)account.read_bytes);
+	printf("%d fences; beside them over ucx %llu put of %d, %llu got of %d\n", (int)FENCES,
+	       (unsigned long long)account.written_bytes, FENCES * OTHERS_BYTES,
+	       (unsigned long long)account.read_bytes, FENCES * OTHERS_BYTES);
 	rig_stop(&rig);
 }
 

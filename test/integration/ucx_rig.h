@@ -1,7 +1,7 @@
 /* Two processes with UCX between them, by TCP over the loopback: this one moves, a child is the
  * target. The slab's memory is mapped by both, so that what lands in it is seen from here. Where
- * SLABYARD_TEST_UNIT_POLICY is rdma the environment says by which devices, and the target listens
- * at the address of SLABYARD_TEST_UNIT_LISTEN. */
+ * SLABYARD_TEST_UNIT_POLICY is rdma the environment says by which devices. The target listens at
+ * the address of SLABYARD_TEST_UNIT_LISTEN, if there is one. */
 #ifndef SY_TEST_UCX_RIG_H
 #define SY_TEST_UCX_RIG_H
 
@@ -59,16 +59,18 @@ static void rig_choose(void)
 	setenv("UCX_NET_DEVICES", "lo", 1);
 }
 
-/* "10.0.0.1" of "tcp://10.0.0.1:*". */
+/* "10.0.0.1" of "tcp://10.0.0.1:*", or "::1" of "tcp://[::1]:*". */
 static void target_host(char out[64])
 {
 	const char *listen = getenv("SLABYARD_TEST_UNIT_LISTEN"), *devices;
 
 	snprintf(out, 64, "127.0.0.1");
-	if (by_tcp() || listen == NULL)
+	if (listen == NULL)
 		return;
 	listen += strlen("tcp://");
-	snprintf(out, 64, "%.*s", (int)strcspn(listen, ":"), listen);
+	bool bracketed = *listen == '[';
+	listen += bracketed;
+	snprintf(out, 64, "%.*s", (int)strcspn(listen, bracketed ? "]" : ":"), listen);
 	devices = getenv("SLABYARD_TEST_UNIT_DEVICES");
 	if (devices != NULL)
 		setenv("UCX_NET_DEVICES", devices, 1);
