@@ -7,21 +7,28 @@
 #include <sys/mman.h>
 
 #include "bytes.h"
+#include "clock.h"
 
 enum {
 	LARGE_BYTES = 1 << 20,        /* from here on blocks are mapped and kept */
 	STEP_BYTES = 2 << 20,         /* a huge page */
-	LAZY_BYTES = 32 << 20,        /* from here on the kernel may take what is kept */
+	LAZY_BYTES = 32 << 20,        /* from here on the kernel may take what has rested */
 	KEPT_COUNT = 8,
 };
 static const size_t KEPT_BYTES = UINT64_C(2) << 30;
+/* Where get follows get the kernel takes nothing: a page that it took is touched first again,
+ * which costs more than to fill it. */
+static const uint64_t REST_NS = UINT64_C(3) * 1000 * 1000 * 1000;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	void *data;
 	size_t bytes;
+	uint64_t since_ns;
+	bool lazy; /* the kernel was told that it may take it */
 } kept[KEPT_COUNT];
 static size_t kept_bytes;
+static int tenders; /* clients whose keeper calls sy_block_rest */
 
 static size_t rounded(size_t bytes)
 {
@@ -68,13 +75,21 @@ static void *take_kept(size_t bytes)
 	return data;
 }
 
+/* Under the lock. */
+static void rest(uint64_t now_ns)
+{
+	for (int i = 0; i < KEPT_COUNT; i++) {
+		if (kept[i].data == NULL || kept[i].lazy || now_ns < kept[i].since_ns + REST_NS)
+			continue;
+		/* What was in it is nobody's. */
+		kept[i].lazy = madvise(kept[i].data, kept[i].bytes, MADV_FREE) == 0;
+	}
+}
+
 static bool keep(void *data, size_t bytes)
 {
 	bool done = false;
 
-	/* What was in it is nobody's, and a page that is written again costs no more than before. */
-	if (bytes >= LAZY_BYTES)
-		(void)madvise(data, bytes, MADV_FREE);
 	if (pthread_mutex_trylock(&lock) != 0)
 		return false;
 	for (int i = 0; i < KEPT_COUNT && !done && kept_bytes + bytes <= KEPT_BYTES; i++) {
@@ -82,9 +97,13 @@ static bool keep(void *data, size_t bytes)
 			continue;
 		kept[i].data = data;
 		kept[i].bytes = bytes;
+		kept[i].since_ns = sy_clock_now_ns();
+		kept[i].lazy = bytes < LAZY_BYTES;
 		kept_bytes += bytes;
 		done = true;
 	}
+	if (__atomic_load_n(&tenders, __ATOMIC_SEQ_CST) == 0)
+		rest(UINT64_MAX);
 	pthread_mutex_unlock(&lock);
 	return done;
 }
@@ -107,4 +126,18 @@ void sy_block_free(void *block, size_t bytes)
 		free(block);
 	else if (!keep(block, rounded(bytes)))
 		munmap(block, rounded(bytes));
+}
+
+void sy_block_rest(uint64_t now_ns)
+{
+	if (pthread_mutex_trylock(&lock) != 0)
+		return;
+	rest(now_ns);
+	pthread_mutex_unlock(&lock);
+}
+
+void sy_block_tend(bool begins)
+{
+	if (__atomic_add_fetch(&tenders, begins ? 1 : -1, __ATOMIC_SEQ_CST) == 0)
+		sy_block_rest(UINT64_MAX);
 }

@@ -1,4 +1,5 @@
 /* The keeper: the timers of all links, and the sockets while nobody waits on them. */
+#include "block.h"
 #include "clock.h"
 #include "guard.h"
 #include "hub_inner.h"
@@ -79,17 +80,18 @@ static void look(struct sy_hub *hub)
 		sy_hub_lead(hub, 0);
 	sy_hub_ask_after_remote(hub);
 	sy_hub_tend_graves(hub);
-	if (hub->config.tick != NULL) {
-		pthread_mutex_unlock(&hub->lock);
+	pthread_mutex_unlock(&hub->lock);
+	sy_block_rest(sy_clock_now_ns());
+	if (hub->config.tick != NULL)
 		hub->config.tick(hub->config.tick_context, sy_clock_now_ns());
-		pthread_mutex_lock(&hub->lock);
-	}
+	pthread_mutex_lock(&hub->lock);
 }
 
 void *sy_hub_keeper(void *argument)
 {
 	struct sy_hub *hub = argument;
 
+	sy_block_tend(true);
 	pthread_mutex_lock(&hub->lock);
 	while (!hub->stopping) {
 		uint64_t now_ns = sy_clock_now_ns();
@@ -102,5 +104,6 @@ void *sy_hub_keeper(void *argument)
 			look(hub);
 	}
 	pthread_mutex_unlock(&hub->lock);
+	sy_block_tend(false);
 	return NULL;
 }
