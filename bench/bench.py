@@ -6,8 +6,9 @@ the first round warms up. Every figure is worth something only beside the others
 `ours/theirs` is slabyard's time over the other's, the median over the rounds; below 1 slabyard is
 faster. Bytes are compared outside the timed regions, and a wrong one fails the run.
 
-messages and wake-ups (client+units) are of slabyard, an operation. The disk tier runs beside plain
-writes and reads past the system's cache (odirect) of the same files.
+messages and wake-ups (client+units) are of slabyard, an operation. Many units are one process
+(`slabyard unit --count`), beside as many processes, and the waking alone of so many. The disk tier
+runs beside plain writes and reads past the system's cache (odirect) of the same files.
 
 mooncake (its store, without CUDA) and nixl (transfers alone: no keys, no allocation) come as
 Python packages into build-bench/venv, run the plain puts and gets up to 64 MiB after the others
@@ -93,8 +94,9 @@ def records_of(lines):
             record["case"], record["who"] = record["who"], "slabyard"
             if record.get("ours_over_theirs"):  # the driver's first is one unit
                 record["ours_over_theirs"] = 1 / record["ours_over_theirs"]
-        elif record["who"].startswith("wake-"):  # as many processes, of which none does anything
-            record["case"], record["who"] = record["who"].replace("wake", "units"), "wake"
+        elif record["who"].startswith(("processes-", "wake-")):
+            who, count = record["who"].split("-")
+            record["case"], record["who"] = f"units-{count}", who
         yield record
 
 

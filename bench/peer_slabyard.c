@@ -44,8 +44,12 @@ static bool slabyard_open(struct peer *peer)
 	if (reports == NULL || peer->servers == NULL)
 		return peer_fail(peer, "out of memory");
 	sy_status status = sy_client_reports(client, 0, reports, &err);
-	for (size_t u = 0; status == SY_OK && u < peer->server_count; u++)
-		peer->servers[u] = (pid_t)reports[u].pid;
+	size_t units = peer->server_count;
+	peer->server_count = 0;
+	for (size_t u = 0; status == SY_OK && u < units; u++) { /* several may be one process */
+		if (u == 0 || reports[u].pid != reports[u - 1].pid)
+			peer->servers[peer->server_count++] = (pid_t)reports[u].pid;
+	}
 	free(reports);
 	peer->shared = client;
 	return status == SY_OK || failed(peer, status, &err);

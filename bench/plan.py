@@ -59,7 +59,8 @@ class Group:
         rows = self.rows * (self.row_bytes() + 448) + 3 * batch + loose * (self.row_bytes() + 512)
         half = self.data_bytes() + 8 * MIB if unit_count == 1 else 0
         half *= 2 if self.two_copiers() else 1
-        each = (rows // unit_count + half) * 33 // 32 + 32 * MIB
+        spare = 32 * MIB if unit_count == 1 else 4 * MIB
+        each = (rows // unit_count + half) * 33 // 32 + spare
         return (max(each, 2 * half) + 2 * MIB - 1) // (2 * MIB) * (2 * MIB)
 
     def memory_bytes(self):

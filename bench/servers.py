@@ -41,10 +41,12 @@ class Servers:
         self.stop()
 
     def start(self):
+        alone = len(self.unit_counts) == 1
         for count in self.unit_counts:
-            self.start_units(count)
-        if len(self.unit_counts) > 1:  # what waking alone costs
+            self.start_units(count, "slabyard" if alone else f"units-{count}", together=not alone)
+        if not alone:  # a process each, and what waking so many alone costs
             most = self.unit_counts[-1]
+            self.start_units(most, f"processes-{most}", together=False)
             self.peers.append(f"wake,wake-{most},{most},0")
         first = self.run_dirs[0]
         if "memcpy" in self.wanted and len(self.unit_counts) == 1:
@@ -62,26 +64,56 @@ class Servers:
             else:
                 self.notes.append(f"{name} is not installed")
 
-    def start_units(self, count):
-        run_dir = os.path.join(self.top, f"units-{count}")
+    def start_units(self, count, name, together):
+        """Units of one cluster, each a process, or all in one."""
+        run_dir = os.path.join(self.top, name)
         slab = self.group.slab_bytes(count)
         entries = max(65_536, self.group.rows * 6 * (5 if self.group.value_bytes == 0 else 1))
-        entries = min(max(entries // count, 65_536), 10_000_000)
-        subprocess.run(
-            [self.slabyard, "up", "-d", "--run-dir", run_dir, "--units", str(count),
-             "--slab-bytes", str(slab), "--max-entries", str(entries)],
-            check=True, stdout=subprocess.DEVNULL, timeout=600,
-        )  # fmt: skip
+        entries = min(max(entries // count, 4_096), 10_000_000)  # in all as many, whatever N
+        sizes = ["--slab-bytes", str(slab), "--max-entries", str(entries)]
+        where = ["--run-dir", run_dir, "--units", str(count)]
         self.run_dirs.append(run_dir)
-        alone = len(self.unit_counts) == 1
-        self.peers.append(f"slabyard,{'slabyard' if alone else f'units-{count}'},{run_dir},0")
+        if together:
+            self.spawn([self.slabyard, "directory", *where])
+            address = f"ipc://{run_dir}/directory.ipc"
+            self.await_socket(address.removeprefix("ipc://"))
+            self.spawn([self.slabyard, "unit", *where, "--count", str(count), "--directory",
+                        address, *sizes])  # fmt: skip
+            self.await_units(run_dir, count)
+        else:
+            subprocess.run([self.slabyard, "up", "-d", *where, *sizes],
+                           check=True, stdout=subprocess.DEVNULL, timeout=600)  # fmt: skip
+        self.peers.append(f"slabyard,{name},{run_dir},0")
 
-    def launch(self, kind, name, address, tuned, words):
+    def await_socket(self, path):
+        end = time.monotonic() + PATIENCE_S
+        while not os.path.exists(path):
+            if time.monotonic() > end:
+                raise RuntimeError(f"{path} does not come")
+            time.sleep(0.01)
+
+    def await_units(self, run_dir, count):
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            said = subprocess.run([self.slabyard, "status", "--json", "--run-dir", run_dir],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                  timeout=PATIENCE_S)  # fmt: skip
+            if said.stdout.count('"active"') == count:
+                return
+            if time.monotonic() > end:
+                raise RuntimeError(f"of {count} units not all come up")
+            time.sleep(0.1)
+
+    def spawn(self, words):
         process = subprocess.Popen(
-            words, cwd=self.top, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
         self.processes.append(process)
+        return process
+
+    def launch(self, kind, name, address, tuned, words):
+        process = self.spawn(words)
         self.await_listening(name, address, process)
         self.peers.append(f"{kind},{name},{address},{int(tuned)},{process.pid}")
 
@@ -132,6 +164,9 @@ class Servers:
         self.launch("memcached", name, address, tuned, words)
 
     def stop(self):
+        for run_dir in self.run_dirs:
+            subprocess.run([self.slabyard, "down", "--run-dir", run_dir],
+                           stdout=subprocess.DEVNULL, timeout=PATIENCE_S)  # fmt: skip
         for process in self.processes:
             process.send_signal(signal.SIGTERM)
         for process in self.processes:
@@ -140,7 +175,4 @@ class Servers:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for run_dir in self.run_dirs:
-            subprocess.run([self.slabyard, "down", "--run-dir", run_dir],
-                           stdout=subprocess.DEVNULL, timeout=PATIENCE_S)  # fmt: skip
         shutil.rmtree(self.top, ignore_errors=True)

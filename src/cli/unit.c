@@ -1,4 +1,5 @@
-/* slabyard unit: one unit as a process, run by `up`, or by hand for a cluster of several hosts. */
+/* slabyard unit: a unit, or several, as a process, run by `up`, or by hand for a cluster of
+ * several hosts. */
 #include "cli.h"
 #include "commands.h"
 #include "fail.h"
@@ -18,7 +19,10 @@ static const char details[] =
 	"other hosts where --listen names an address that they reach and --policy lets UCX move\n"
 	"values: over RDMA (rdma: UCX_TLS must say so), or over TCP, too (allow-tcp, for\n"
 	"development). A unit that died is started again by the same command: what it left is\n"
-	"removed, and it comes back empty.\n";
+	"removed, and it comes back empty.\n"
+	"\n"
+	"With --count one thread serves several units in turns: a host with more units than\n"
+	"processors spends less on them so. They end together.\n";
 
 /* How many units the cluster of this directory has. */
 static sy_status units_count(const char *address, const char *keys, uint64_t *ret_count,
@@ -45,7 +49,7 @@ static sy_status units_count(const char *address, const char *keys, uint64_t *re
 
 int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 {
-	uint64_t unit_id = 0, unit_count = 0;
+	uint64_t unit_id = 0, unit_count = 0, here_count = 1;
 	const char *directory = NULL;
 	bool end_with_stdin = false, check = false;
 	struct sy_unit_options unit;
@@ -54,6 +58,9 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 		SY_CLI_RUN_DIR_OPTION(cli),
 		{.name = "id", .value = "K", .kind = SY_OPTION_COUNT, .target = &unit_id,
 		 .max = UINT32_MAX, .help = "its number, from 0; default: 0"},
+		{.name = "count", .value = "C", .kind = SY_OPTION_COUNT, .target = &here_count, .min = 1,
+		 .max = SY_UNITS_MAX,
+		 .help = "run units K to K + C - 1, each with a slab of its own; default: 1"},
 		{.name = "units", .value = "N", .kind = SY_OPTION_COUNT, .target = &unit_count, .min = 1,
 		 .max = SY_UNITS_MAX,
 		 .help = "units of the cluster; default: as the directory says, or 1"},
@@ -67,7 +74,7 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 	const struct sy_usage usage = {
 		.name = "unit",
 		.arguments = "",
-		.summary = "Run one unit in this process until SIGTERM. `slabyard up` runs these itself.",
+		.summary = "Run a unit in this process until SIGTERM. `slabyard up` runs these itself.",
 		.details = details,
 		.options = options,
 		.option_count = sizeof options / sizeof options[0],
@@ -88,10 +95,14 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 	config.directory = directory;
 	if (check && sy_unit_config_check(&config, &err) != SY_OK)
 		return sy_cli_misused(cli, "%s", err.message);
+	if (here_count > 1 && unit_id + here_count > unit_count)
+		return sy_cli_misused(cli, "--id %llu and --count %llu: the cluster's units are 0 to %llu",
+		                      (unsigned long long)unit_id, (unsigned long long)here_count,
+		                      (unsigned long long)(unit_count - 1));
 	if (check)
 		return SY_EXIT_DONE;
 	if (end_with_stdin && !sy_cli_end_with_stdin(cli))
 		return SY_EXIT_USAGE;
 	prctl(PR_SET_NAME, "slabyard-unit");
-	return sy_unit_run(&config);
+	return sy_unit_run(&config, (uint32_t)here_count);
 }

@@ -42,10 +42,10 @@ void sy_slab_destroy(struct sy_slab *slab);
 /* Removes the file of a slab whose creator is dead. */
 void sy_slab_remove(const char *path);
 
-/* From now on a fault in the slab gives zeros in place of SIGBUS, once for the life of the
- * process and for one slab; for the unit. */
+/* From now on a fault in the slab gives zeros in place of SIGBUS, for the life of the process; for
+ * units. SY_E_SYS. */
 sy_status sy_slab_guard(const struct sy_slab *slab, sy_error *err);
-/* True once such a fault happened: the file was cut off and its bytes are gone. */
+/* True once such a fault happened: a file was cut off and its bytes are gone. */
 bool sy_slab_is_torn(void);
 
 #endif

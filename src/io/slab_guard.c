@@ -1,4 +1,4 @@
-/* What becomes of the unit when a client cuts the slab's file off (slab.h says why that is
+/* What becomes of the process when a client cuts a slab's file off (slab.h says why that is
  * possible): the faulting page is replaced by one of zeros and the fact noted. */
 #include "slab.h"
 
@@ -7,14 +7,24 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "dir_message.h"
 #include "fail.h"
 
 enum { PAGE_BYTES = 4096 };
 
 static struct {
 	uintptr_t start, end;
-} guarded;
-static volatile sig_atomic_t torn;
+} guarded[SY_UNITS_MAX];
+static volatile sig_atomic_t guarded_count, torn;
+
+static bool is_guarded(uintptr_t at)
+{
+	for (sig_atomic_t i = 0; i < guarded_count; i++) {
+		if (at >= guarded[i].start && at < guarded[i].end)
+			return true;
+	}
+	return false;
+}
 
 static void on_bus_error(int signal_number, siginfo_t *info, void *context)
 {
@@ -22,7 +32,7 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
 	int saved = errno;
 	uintptr_t at = (uintptr_t)info->si_addr;
 	void *page = (void *)(at & ~(uintptr_t)(PAGE_BYTES - 1));
-	if (at >= guarded.start && at < guarded.end &&
+	if (is_guarded(at) &&
 	    mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
 	         0) != MAP_FAILED)
 		torn = 1;
@@ -34,8 +44,11 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
 sy_status sy_slab_guard(const struct sy_slab *slab, sy_error *err)
 {
 	struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
-	guarded.start = (uintptr_t)slab->data;
-	guarded.end = guarded.start + slab->bytes;
+	if (guarded_count == SY_UNITS_MAX)
+		return sy_fail(err, SY_E_SYS, __func__, "at most %d slabs a process", SY_UNITS_MAX);
+	guarded[guarded_count].start = (uintptr_t)slab->data;
+	guarded[guarded_count].end = (uintptr_t)slab->data + slab->bytes;
+	guarded_count++;
 	sigemptyset(&action.sa_mask);
 	if (sigaction(SIGBUS, &action, NULL) != 0)
 		return sy_fail(err, SY_E_SYS, __func__, "sigaction: %s", strerror(errno));

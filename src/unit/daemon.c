@@ -43,7 +43,7 @@ static void on_assertion(const char *file, int line, const char *expression)
 
 /* Signals come through a descriptor; descriptors may be as many as the system grants; files and
  * sockets are for our own user. */
-static sy_status open_process(struct sy_daemon *daemon, sy_error *err)
+static sy_status open_process(struct sy_daemon_loop *loop, sy_error *err)
 {
 	sigset_t taken;
 	sigemptyset(&taken);
@@ -55,9 +55,9 @@ static sy_status open_process(struct sy_daemon *daemon, sy_error *err)
 	signal(SIGPIPE, SIG_IGN);
 	sy_process_allow_descriptors();
 	if (sigprocmask(SIG_BLOCK, &taken, NULL) == 0)
-		daemon->signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
-	daemon->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (daemon->signal_fd < 0 || daemon->epoll_fd < 0)
+		loop->signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (loop->signal_fd < 0 || loop->epoll_fd < 0)
 		return sy_fail(err, SY_E_SYS, __func__, "no descriptors: %s", strerror(errno));
 	return SY_OK;
 }
@@ -131,7 +131,7 @@ static sy_status open_core(struct sy_daemon *daemon, sy_error *err)
 	daemon->arena = arena;
 	(void)madvise(arena, (size_t)daemon->arena_bytes, MADV_HUGEPAGE);
 	daemon->serve = sy_serve_new(arena, &params, daemon->slab.data, &io);
-	if (daemon->serve == NULL || !sy_peers_init(&daemon->peers, daemon->epoll_fd))
+	if (daemon->serve == NULL || !sy_peers_init(&daemon->peers, daemon->loop->epoll_fd))
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	return SY_OK;
 }
@@ -262,9 +262,25 @@ static sy_status enter_directory(struct sy_daemon *daemon, sy_error *err)
 	return status;
 }
 
+static sy_status open_unit(struct sy_daemon *daemon, sy_error *err)
+{
+	sy_status status = sy_unit_config_check(daemon->config, err);
+	if (status == SY_OK)
+		status = open_slab(daemon, err);
+	if (status == SY_OK)
+		status = open_disk(daemon, err);
+	if (status == SY_OK)
+		status = open_core(daemon, err);
+	if (status == SY_OK)
+		status = open_sockets(daemon, err);
+	if (status == SY_OK)
+		status = open_ucx(daemon, err);
+	return status == SY_OK ? enter_directory(daemon, err) : status;
+}
+
 /* Sockets go before the directory is told, so that a dead incarnation answers nobody. Told it is
  * because no supervisor may be there to do so. */
-static void close_all(struct sy_daemon *daemon)
+static void close_unit(struct sy_daemon *daemon, uint64_t end_ns)
 {
 	sy_dir_watch_close(daemon->watch);
 	sy_ucx_target_close(daemon->ucx);
@@ -274,8 +290,7 @@ static void close_all(struct sy_daemon *daemon)
 	SY_FAILPOINT(UNIT_LEAVING);
 	if (daemon->registered)
 		(void)sy_dir_client_exited(daemon->directory, daemon->config->unit_id,
-		                           daemon->incarnation.value, sy_clock_now_ns() + exited_ns,
-		                           NULL);
+		                           daemon->incarnation.value, end_ns, NULL);
 	sy_dir_client_close(daemon->directory);
 	sy_disk_close(daemon->disk); /* its threads use the slab */
 	sy_serve_free(daemon->serve);
@@ -283,43 +298,61 @@ static void close_all(struct sy_daemon *daemon)
 		munmap(daemon->arena, (size_t)daemon->arena_bytes);
 	sy_slab_destroy(&daemon->slab);
 	sy_run_unit_done(&daemon->run_unit);
-	if (daemon->epoll_fd >= 0)
-		close(daemon->epoll_fd);
-	if (daemon->signal_fd >= 0)
-		close(daemon->signal_fd);
 }
 
-int sy_unit_run(const struct sy_unit_config *config)
+static void close_loop(struct sy_daemon_loop *loop)
 {
-	struct sy_daemon daemon = {
-		.config = config,
+	uint64_t end_ns = sy_clock_now_ns() + exited_ns;
+	for (uint32_t i = 0; i < loop->count; i++)
+		close_unit(&loop->daemons[i], end_ns);
+	if (loop->epoll_fd >= 0)
+		close(loop->epoll_fd);
+	if (loop->signal_fd >= 0)
+		close(loop->signal_fd);
+	free(loop->daemons);
+	free(loop);
+}
+
+static void init_unit(struct sy_daemon *daemon, struct sy_daemon_loop *loop, uint32_t number,
+                      const struct sy_unit_config *first)
+{
+	*daemon = (struct sy_daemon){
+		.loop = loop,
+		.number = number,
+		.own_config = *first,
+		.config = &daemon->own_config,
 		.run_unit = {.lock_fd = -1},
 		.slab = {.fd = -1},
-		.epoll_fd = -1,
-		.signal_fd = -1,
 	};
-	sy_error err = {0};
-	sy_status status = sy_unit_config_check(config, &err);
-	if (status == SY_OK)
-		status = open_process(&daemon, &err);
-	if (status == SY_OK)
-		status = open_slab(&daemon, &err);
-	if (status == SY_OK)
-		status = open_disk(&daemon, &err);
-	if (status == SY_OK)
-		status = open_core(&daemon, &err);
-	if (status == SY_OK)
-		status = open_sockets(&daemon, &err);
-	if (status == SY_OK)
-		status = open_ucx(&daemon, &err);
-	if (status == SY_OK)
-		status = enter_directory(&daemon, &err);
-	if (status == SY_OK)
-		status = sy_daemon_loop(&daemon, &err);
-	if (status != SY_OK) {
-		sy_daemon_say(&daemon, "%s", err.message);
-		daemon.status = 1;
+	daemon->own_config.unit_id = first->unit_id + number;
+}
+
+int sy_unit_run(const struct sy_unit_config *first, uint32_t count)
+{
+	struct sy_daemon_loop *loop = aligned_alloc(64, sizeof *loop);
+	struct sy_daemon *daemons = calloc(count, sizeof *daemons);
+	if (loop == NULL || daemons == NULL) {
+		fprintf(stderr, "slabyard unit %u: out of memory\n", first->unit_id);
+		free(loop);
+		free(daemons);
+		return 1;
 	}
-	close_all(&daemon);
-	return daemon.status;
+	*loop = (struct sy_daemon_loop){.daemons = daemons, .epoll_fd = -1, .signal_fd = -1};
+	sy_error err = {0};
+	init_unit(&daemons[0], loop, 0, first);
+	sy_status status = open_process(loop, &err);
+	while (status == SY_OK && loop->count < count) {
+		struct sy_daemon *daemon = &daemons[loop->count];
+		init_unit(daemon, loop, loop->count++, first);
+		status = open_unit(daemon, &err);
+	}
+	if (status == SY_OK)
+		status = sy_daemon_turn(loop, &err);
+	if (status != SY_OK) {
+		sy_daemon_say(&daemons[loop->count > 0 ? loop->count - 1 : 0], "%s", err.message);
+		loop->status = 1;
+	}
+	int exit_status = loop->status;
+	close_loop(loop);
+	return exit_status;
 }

@@ -9,31 +9,34 @@
 #include "clock.h"
 
 /* The lane of an attended peer, NULL if it has gone: its place is given up then. */
-static struct sy_lane *lane_at(struct sy_daemon *daemon, uint32_t place)
+static struct sy_lane *lane_at(struct sy_daemon_loop *loop, uint32_t place)
 {
-	uint32_t index = daemon->attended[place];
-	struct sy_peer *peer = index != 0 ? sy_peers_at(&daemon->peers, index) : NULL;
+	uint32_t index = loop->attended[place].index;
+	struct sy_peers *peers = &loop->daemons[loop->attended[place].unit].peers;
+	struct sy_peer *peer = index != 0 ? sy_peers_at(peers, index) : NULL;
 	if (peer != NULL && peer->lane.shared != NULL && !peer->lane.broken)
 		return &peer->lane;
-	daemon->attended[place] = 0;
+	loop->attended[place].index = 0;
 	return NULL;
 }
 
 void sy_daemon_attend(struct sy_daemon *daemon, uint32_t index)
 {
+	struct sy_daemon_loop *loop = daemon->loop;
 	uint32_t place = SY_DAEMON_ATTENDED_MAX;
-	if (daemon->spin.off)
+	if (loop->spin.off)
 		return;
 	for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++) {
-		if (daemon->attended[i] == index)
+		if (loop->attended[i].unit == daemon->number && loop->attended[i].index == index)
 			return;
-		if (lane_at(daemon, i) == NULL)
+		if (lane_at(loop, i) == NULL)
 			place = i;
 	}
 	if (place == SY_DAEMON_ATTENDED_MAX)
 		return;
-	daemon->attended[place] = index;
-	sy_ring_attend(&lane_at(daemon, place)->in, true);
+	loop->attended[place].unit = daemon->number;
+	loop->attended[place].index = index;
+	sy_ring_attend(&lane_at(loop, place)->in, true);
 }
 
 static bool has_work(const struct sy_lane *lane)
@@ -41,23 +44,26 @@ static bool has_work(const struct sy_lane *lane)
 	return sy_ring_ready(&lane->in) || lane->first != NULL;
 }
 
-void sy_daemon_look(struct sy_daemon *daemon)
+void sy_daemon_look(struct sy_daemon_loop *loop)
 {
 	for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++) {
-		const struct sy_lane *lane = lane_at(daemon, i);
-		if (lane != NULL && has_work(lane))
-			sy_daemon_serve_lane(daemon, daemon->attended[i]);
+		const struct sy_lane *lane = lane_at(loop, i);
+		if (lane == NULL || !has_work(lane))
+			continue;
+		struct sy_daemon *daemon = &loop->daemons[loop->attended[i].unit];
+		sy_daemon_touch(daemon, sy_clock_now_ns());
+		sy_daemon_serve_lane(daemon, loop->attended[i].index);
 	}
 }
 
 /* True: one of them has written. */
-static bool watch_lanes(struct sy_daemon *daemon)
+static bool watch_lanes(struct sy_daemon_loop *loop)
 {
 	uint64_t end_ns = sy_clock_now_ns() + SY_SPIN_NS;
 	do {
 		uint32_t cpu = UINT32_MAX;
 		for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++) {
-			const struct sy_lane *lane = lane_at(daemon, i);
+			const struct sy_lane *lane = lane_at(loop, i);
 			if (lane == NULL)
 				continue;
 			if (sy_ring_ready(&lane->in))
@@ -72,38 +78,41 @@ static bool watch_lanes(struct sy_daemon *daemon)
 }
 
 /* True: it has work, as it wrote or made room before it could see that. */
-static bool let_go(struct sy_daemon *daemon, uint32_t place)
+static bool let_go(struct sy_daemon_loop *loop, uint32_t place)
 {
-	struct sy_lane *lane = lane_at(daemon, place);
+	struct sy_lane *lane = lane_at(loop, place);
 	if (lane == NULL)
 		return false;
 	sy_ring_attend(&lane->in, false);
 	bool work = has_work(lane);
-	if (work)
-		sy_peers_add_work(&daemon->peers, daemon->attended[place]);
-	daemon->attended[place] = 0;
+	if (work) {
+		struct sy_daemon *daemon = &loop->daemons[loop->attended[place].unit];
+		sy_peers_add_work(&daemon->peers, loop->attended[place].index);
+		daemon->wakes_ns = 0;
+	}
+	loop->attended[place].index = 0;
 	return work;
 }
 
-bool sy_daemon_spin(struct sy_daemon *daemon)
+bool sy_daemon_spin(struct sy_daemon_loop *loop)
 {
 	bool any = false, work = false;
 	for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++) {
-		const struct sy_lane *lane = lane_at(daemon, i);
+		const struct sy_lane *lane = lane_at(loop, i);
 		if (lane != NULL && lane->first != NULL)
-			work |= let_go(daemon, i);
+			work |= let_go(loop, i);
 		else
 			any |= lane != NULL;
 	}
 	if (work || !any)
 		return work;
-	if (sy_spin_may(&daemon->spin)) {
-		bool hit = watch_lanes(daemon);
-		sy_spin_end(&daemon->spin, hit);
+	if (sy_spin_may(&loop->spin)) {
+		bool hit = watch_lanes(loop);
+		sy_spin_end(&loop->spin, hit);
 		if (hit)
 			return true;
 	}
 	for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++)
-		work |= let_go(daemon, i);
+		work |= let_go(loop, i);
 	return work;
 }

@@ -124,7 +124,7 @@ static bool hear_lane(struct sy_daemon *daemon, uint32_t index, uint32_t max)
 	daemon->serving = index;
 	for (; heard < max && !peer->leaving && sy_lane_flush(&peer->lane) &&
 	       peer->lane.first == NULL &&
-	       sy_lane_receive(&peer->lane, daemon->lane_copy, &message, &bytes);
+	       sy_lane_receive(&peer->lane, daemon->loop->lane_copy, &message, &bytes);
 	     heard++)
 		sy_serve_message(daemon->serve, route, message, bytes, sy_clock_now_ns());
 	daemon->serving = 0;

@@ -1,5 +1,6 @@
 /* One turn: messages first, then connections and ends, then work that goes on, then timers.
- * Each part is bounded, so that none starves the others. */
+ * Each part is bounded, so that none starves the others. Of the units of a process those take part
+ * that have something to do. */
 #include "daemon_state.h"
 
 #include <errno.h>
@@ -27,8 +28,9 @@ bool sy_daemon_watch(struct sy_daemon *daemon, int fd, enum sy_daemon_watched ki
 {
 	/* Nobody reads a door: each time it is written it reports once. */
 	uint32_t events = kind == SY_DAEMON_DOOR ? EPOLLIN | EPOLLET : EPOLLIN;
-	struct epoll_event event = {.events = events, .data.u64 = (uint64_t)kind << 32 | index};
-	return epoll_ctl(daemon->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+	uint64_t data = (uint64_t)daemon->number << 48 | (uint64_t)kind << 32 | index;
+	struct epoll_event event = {.events = events, .data.u64 = data};
+	return epoll_ctl(daemon->loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 static void send_reply(void *context, uint64_t route, const void *message, size_t bytes)
@@ -101,18 +103,29 @@ struct sy_serve_io sy_daemon_io(struct sy_daemon *daemon)
 	};
 }
 
-static void read_signal(struct sy_daemon *daemon)
+static enum sy_daemon_watched kind_of(const struct epoll_event *event)
 {
-	struct signalfd_siginfo info;
-	if (read(daemon->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
-		daemon->stop = true;
+	return (enum sy_daemon_watched)(event->data.u64 >> 32 & UINT16_MAX);
 }
 
+static struct sy_daemon *daemon_of(struct sy_daemon_loop *loop, const struct epoll_event *event)
+{
+	return &loop->daemons[event->data.u64 >> 48];
+}
+
+static void read_signal(struct sy_daemon_loop *loop)
+{
+	struct signalfd_siginfo info;
+	if (read(loop->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+		loop->stop = true;
+}
+
+/* The units of a process end together. */
 static void fail(struct sy_daemon *daemon, const char *why)
 {
 	sy_daemon_say(daemon, "%s", why);
-	daemon->stop = true;
-	daemon->status = 1;
+	daemon->loop->stop = true;
+	daemon->loop->status = 1;
 }
 
 static void read_directory(struct sy_daemon *daemon, uint64_t now_ns)
@@ -124,17 +137,17 @@ static void read_directory(struct sy_daemon *daemon, uint64_t now_ns)
 		sy_serve_state(daemon->serve, state, now_ns);
 }
 
-static void run_event(struct sy_daemon *daemon, uint64_t data, uint64_t now_ns)
+static void run_event(struct sy_daemon *daemon, const struct epoll_event *event, uint64_t now_ns)
 {
-	uint32_t index = (uint32_t)data;
-	switch ((enum sy_daemon_watched)(data >> 32)) {
+	uint32_t index = (uint32_t)event->data.u64;
+	switch (kind_of(event)) {
 	case SY_DAEMON_CONTROL:
 		break; /* looked at first */
 	case SY_DAEMON_LOCAL:
 		sy_daemon_accept(daemon);
 		break;
 	case SY_DAEMON_SIGNAL:
-		read_signal(daemon);
+		read_signal(daemon->loop);
 		break;
 	case SY_DAEMON_DIRECTORY:
 		read_directory(daemon, now_ns);
@@ -201,67 +214,120 @@ static void notice_fence(struct sy_daemon *daemon)
 	                                : "in touch with the directory again, serving");
 }
 
-static int sleep_ms(struct sy_daemon *daemon)
+void sy_daemon_touch(struct sy_daemon *daemon, uint64_t now_ns)
+{
+	if (daemon->is_touched)
+		return;
+	daemon->is_touched = true;
+	daemon->next_touched = daemon->loop->touched;
+	daemon->loop->touched = daemon;
+	notice_stall(daemon, now_ns);
+	notice_fence(daemon);
+	hear(daemon);
+}
+
+/* When it has something to do, if nothing happens before. */
+static uint64_t next_turn_ns(struct sy_daemon *daemon)
 {
 	if (daemon->control_due)
 		daemon->control_due = sy_control_server_ready(daemon->control);
+	if (!daemon->control_due)
+		daemon->drain_left = 0;
 	if (daemon->control_due || sy_serve_pending(daemon->serve) || daemon->peers.work_head != 0)
 		return 0;
-	uint64_t now_ns = sy_clock_now_ns();
-	uint64_t latest_ns = now_ns + daemon->config->heartbeat_ns / 2;
-	return sy_clock_poll_ms(now_ns, sy_min_u64(latest_ns, sy_serve_deadline(daemon->serve)));
+	uint64_t latest_ns = sy_clock_now_ns() + daemon->config->heartbeat_ns / 2;
+	return sy_min_u64(latest_ns, sy_serve_deadline(daemon->serve));
 }
 
-static sy_status turn(struct sy_daemon *daemon, sy_error *err)
+static void run_work(struct sy_daemon *daemon)
 {
-	struct epoll_event events[EVENTS_A_TURN];
-	int wait_ms = sleep_ms(daemon);
-	if (wait_ms != 0 && sy_daemon_spin(daemon))
-		wait_ms = 0;
-	int count = epoll_wait(daemon->epoll_fd, events, EVENTS_A_TURN, wait_ms);
-	if (count < 0 && errno != EINTR)
-		return sy_fail(err, SY_E_SYS, __func__, "cannot wait for events: %s", strerror(errno));
-	uint64_t now_ns = sy_clock_now_ns();
-	notice_stall(daemon, now_ns);
-	notice_fence(daemon);
-	for (int i = 0; i < count; i++)
-		daemon->control_due |= events[i].data.u64 >> 32 == SY_DAEMON_CONTROL;
-	hear(daemon);
-	now_ns = sy_clock_now_ns();
-	for (int i = 0; i < count; i++)
-		run_event(daemon, events[i].data.u64, now_ns);
-	sy_daemon_look(daemon);
 	sy_daemon_work(daemon);
-	if (sy_slab_is_torn())
-		fail(daemon, "a client has cut off the slab's file: its rows are lost, stopping");
+	uint64_t now_ns = sy_clock_now_ns();
 	/* No lease is looked at (both below do) while messages are still to be heard after a stall,
 	 * nor where we were stopped since this turn began, which only the next one deals with. */
 	if (daemon->drain_left > 0 || now_ns - daemon->turn_ns > daemon->config->heartbeat_ns)
-		return SY_OK;
+		return;
 	for (uint32_t i = 0; i < STEPS_A_TURN && sy_serve_pending(daemon->serve); i++)
 		sy_serve_continue(daemon->serve, now_ns);
 	if (sy_serve_deadline(daemon->serve) <= now_ns)
 		sy_serve_tick(daemon->serve, now_ns);
+}
+
+static int sleep_ms(const struct sy_daemon_loop *loop)
+{
+	uint64_t wakes_ns = UINT64_MAX;
+	for (uint32_t i = 0; i < loop->count; i++)
+		wakes_ns = sy_min_u64(wakes_ns, loop->daemons[i].wakes_ns);
+	return wakes_ns == 0 ? 0 : sy_clock_poll_ms(sy_clock_now_ns(), wakes_ns);
+}
+
+/* Who takes part in a turn from its beginning. */
+static void touch_all(struct sy_daemon_loop *loop, const struct epoll_event *events, int count)
+{
+	uint64_t now_ns = sy_clock_now_ns();
+	for (int i = 0; i < count; i++)
+		daemon_of(loop, &events[i])->control_due |= kind_of(&events[i]) == SY_DAEMON_CONTROL;
+	for (int i = 0; i < count; i++)
+		sy_daemon_touch(daemon_of(loop, &events[i]), now_ns);
+	for (uint32_t i = 0; i < loop->count; i++) {
+		if (loop->daemons[i].wakes_ns <= now_ns)
+			sy_daemon_touch(&loop->daemons[i], now_ns);
+	}
+}
+
+static sy_status turn(struct sy_daemon_loop *loop, sy_error *err)
+{
+	struct epoll_event events[EVENTS_A_TURN];
+	int wait_ms = sleep_ms(loop);
+	if (wait_ms != 0 && sy_daemon_spin(loop))
+		wait_ms = 0;
+	int count = epoll_wait(loop->epoll_fd, events, EVENTS_A_TURN, wait_ms);
+	if (count < 0 && errno != EINTR)
+		return sy_fail(err, SY_E_SYS, __func__, "cannot wait for events: %s", strerror(errno));
+	touch_all(loop, events, count);
+	uint64_t now_ns = sy_clock_now_ns();
+	for (int i = 0; i < count; i++)
+		run_event(daemon_of(loop, &events[i]), &events[i], now_ns);
+	sy_daemon_look(loop);
+	while (loop->touched != NULL) {
+		struct sy_daemon *daemon = loop->touched;
+		loop->touched = daemon->next_touched;
+		daemon->is_touched = false;
+		run_work(daemon);
+		daemon->wakes_ns = next_turn_ns(daemon);
+	}
+	if (sy_slab_is_torn())
+		fail(&loop->daemons[0],
+		     "a client has cut off the slab's file: its rows are lost, stopping");
 	return SY_OK;
 }
 
-sy_status sy_daemon_loop(struct sy_daemon *daemon, sy_error *err)
+static bool watch_all(struct sy_daemon *daemon)
 {
-	if (!sy_daemon_watch(daemon, sy_control_server_fd(daemon->control), SY_DAEMON_CONTROL, 0) ||
-	    !sy_daemon_watch(daemon, sy_local_server_fd(daemon->local), SY_DAEMON_LOCAL, 0) ||
-	    !sy_daemon_watch(daemon, daemon->signal_fd, SY_DAEMON_SIGNAL, 0) ||
-	    (daemon->disk != NULL &&
-	     !sy_daemon_watch(daemon, sy_disk_fd(daemon->disk), SY_DAEMON_DISK, 0)) ||
-	    (daemon->ucx != NULL &&
-	     !sy_daemon_watch(daemon, sy_ucx_target_fd(daemon->ucx), SY_DAEMON_UCX, 0)) ||
-	    (daemon->watch != NULL &&
-	     !sy_daemon_watch(daemon, sy_dir_watch_fd(daemon->watch), SY_DAEMON_DIRECTORY, 0)))
+	return sy_daemon_watch(daemon, sy_control_server_fd(daemon->control), SY_DAEMON_CONTROL, 0) &&
+	       sy_daemon_watch(daemon, sy_local_server_fd(daemon->local), SY_DAEMON_LOCAL, 0) &&
+	       (daemon->disk == NULL ||
+	        sy_daemon_watch(daemon, sy_disk_fd(daemon->disk), SY_DAEMON_DISK, 0)) &&
+	       (daemon->ucx == NULL ||
+	        sy_daemon_watch(daemon, sy_ucx_target_fd(daemon->ucx), SY_DAEMON_UCX, 0)) &&
+	       (daemon->watch == NULL ||
+	        sy_daemon_watch(daemon, sy_dir_watch_fd(daemon->watch), SY_DAEMON_DIRECTORY, 0));
+}
+
+sy_status sy_daemon_turn(struct sy_daemon_loop *loop, sy_error *err)
+{
+	bool ok = sy_daemon_watch(&loop->daemons[0], loop->signal_fd, SY_DAEMON_SIGNAL, 0);
+	for (uint32_t i = 0; ok && i < loop->count; i++) {
+		struct sy_daemon *daemon = &loop->daemons[i];
+		ok = watch_all(daemon);
+		daemon->turn_ns = sy_clock_now_ns();
+		daemon->control_due = true;
+	}
+	if (!ok)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot watch the sockets: %s", strerror(errno));
-	daemon->turn_ns = sy_clock_now_ns();
-	daemon->control_due = true;
-	sy_spin_init(&daemon->spin);
+	sy_spin_init(&loop->spin);
 	sy_status status = SY_OK;
-	while (status == SY_OK && !daemon->stop)
-		status = turn(daemon, err);
+	while (status == SY_OK && !loop->stop)
+		status = turn(loop, err);
 	return status;
 }

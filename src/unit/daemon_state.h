@@ -12,10 +12,29 @@
 #include "ucx_target.h"
 #include "spin.h"
 
-/* Clients that a unit attends at once: more make each look dearer than a wake-up of one. */
+/* Clients that a process attends at once: more make each look dearer than a wake-up of one. */
 enum { SY_DAEMON_ATTENDED_MAX = 4 };
 
+/* What the units of a process share: they are served in turns, by one thread. */
+struct sy_daemon_loop {
+	struct sy_daemon *daemons;
+	uint32_t count;
+	int epoll_fd, signal_fd;
+	struct sy_daemon *touched; /* that have something to do in this turn */
+	struct sy_spin spin;
+	struct {
+		uint32_t unit, index; /* a peer whose lane is looked at by ourselves, and whose it is;
+		                       * index 0: none in this place */
+	} attended[SY_DAEMON_ATTENDED_MAX];
+	bool stop;
+	int status;           /* to exit with */
+	_Alignas(64) uint8_t lane_copy[SY_RING_BYTES]; /* the message of a lane that is being served */
+};
+
 struct sy_daemon {
+	struct sy_daemon_loop *loop;
+	uint32_t number;      /* of this unit in the loop */
+	struct sy_unit_config own_config;
 	const struct sy_unit_config *config;
 	sy_incarnation incarnation;
 	struct sy_run_dir run_dir;
@@ -34,19 +53,15 @@ struct sy_daemon {
 	bool registered;
 	struct sy_lease lease;       /* if registered */
 	bool was_fenced;             /* as it was told */
-	int epoll_fd, signal_fd;
-	_Alignas(64) uint8_t lane_copy[SY_RING_BYTES]; /* the message of a lane that is being served */
 
-	uint64_t turn_ns;     /* when the last turn of the loop began */
+	uint64_t turn_ns;     /* when its last turn began */
+	uint64_t wakes_ns;    /* when its next one is to begin at the latest; 0: at once */
+	bool is_touched;
+	struct sy_daemon *next_touched;
 	bool control_due;     /* the ZeroMQ socket is to be looked at before the next sleep */
-	struct sy_spin spin;
-	uint32_t attended[SY_DAEMON_ATTENDED_MAX]; /* peers whose lanes are looked at by ourselves, 0:
-	                                            * none in this place */
 	uint32_t serving;     /* the peer whose message is being served; 0: none */
 	uint64_t cut_said_ns; /* when a cut connection was last reported */
 	uint32_t drain_left;  /* messages still to be heard before timers, after a stall */
-	bool stop;
-	int status;           /* to exit with */
 };
 
 /* One line on stderr. */
@@ -56,7 +71,7 @@ void sy_daemon_say(const struct sy_daemon *daemon, const char *format, ...)
 /* What the serve of this daemon calls; context is the daemon. */
 struct sy_serve_io sy_daemon_io(struct sy_daemon *daemon);
 
-/* What an epoll event is about: a kind, and of a peer its index. */
+/* What an epoll event is about: a unit, a kind, and of a peer its index. */
 enum sy_daemon_watched {
 	SY_DAEMON_CONTROL,
 	SY_DAEMON_LOCAL,
@@ -82,9 +97,9 @@ void sy_daemon_serve_lane(struct sy_daemon *daemon, uint32_t index);
  * ourselves until a short wait awake was in vain; so it need not wake us meanwhile. */
 void sy_daemon_attend(struct sy_daemon *daemon, uint32_t index);
 /* Serves what the attended lanes hold. */
-void sy_daemon_look(struct sy_daemon *daemon);
+void sy_daemon_look(struct sy_daemon_loop *loop);
 /* To be called before a sleep: waits awake. True: messages came, and there is no sleep now. */
-bool sy_daemon_spin(struct sy_daemon *daemon);
+bool sy_daemon_spin(struct sy_daemon_loop *loop);
 /* Looks again at the peers that had more, or are to be cut off. */
 void sy_daemon_work(struct sy_daemon *daemon);
 void sy_daemon_lane_send(struct sy_daemon *daemon, uint64_t route, const void *message,
@@ -92,7 +107,10 @@ void sy_daemon_lane_send(struct sy_daemon *daemon, uint64_t route, const void *m
 bool sy_daemon_token_lives(void *daemon, uint64_t token);
 void sy_daemon_peer_done(void *daemon, uint64_t token);
 
+/* This unit takes part in the turn that is under way. */
+void sy_daemon_touch(struct sy_daemon *daemon, uint64_t now_ns);
+
 /* Adds the sockets to the epoll set and turns until `stop`. SY_E_SYS. */
-sy_status sy_daemon_loop(struct sy_daemon *daemon, sy_error *err);
+sy_status sy_daemon_turn(struct sy_daemon_loop *loop, sy_error *err);
 
 #endif

@@ -210,7 +210,7 @@ void cluster_main(int argc, char **argv)
 		config.eager_max_bytes = config.inline_max_bytes = 0;
 	ready_fd = (int)strtol(argv[8], NULL, 10);
 	config.ready = say_ready;
-	exit(sy_unit_run(&config));
+	exit(sy_unit_run(&config, 1));
 }
 
 int cluster_spawn(struct cluster *cluster, uint32_t unit_id)

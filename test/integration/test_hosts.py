@@ -127,6 +127,39 @@ class TestHosts(unittest.TestCase):
         self.await_states("active", "active")
         self.assertEqual(self.slabyard("get", "2", "note", *here).stdout, "kept")
 
+    def test_several_units_in_a_process(self):
+        self.start_directory(units=4)
+        self.start_unit(0, "first")
+        several = self.start(
+            "unit", "--id", "1", "--count", "3", "--directory", self.address, "--slab-bytes",
+            "4MiB", "--run-dir", self.run_dir("second"),
+        )  # fmt: skip
+        self.await_states(*["active"] * 4)
+        here = ("--run-dir", self.run_dir("first"))
+        rows = "".join(f'{{"a": {row}, "b": [{row}, 7]}}\n' for row in range(400))
+        path = os.path.join(self.top, "rows.jsonl")
+        with open(path, "w") as file:
+            file.write(rows)
+        self.slabyard("load", path, *here)
+        os.unlink(path)
+        for _ in range(3):  # a connection each time
+            dumped = self.slabyard("dump", *here).stdout.splitlines()
+            self.assertEqual([json.loads(line) for line in dumped],
+                             [json.loads(line) for line in rows.splitlines()])
+        said = json.loads(self.slabyard("status", "--json", *here).stdout)["units"]
+        self.assertEqual([unit["pid"] for unit in said[1:]], [several.pid] * 3)
+        self.assertTrue(all(unit["entries"] == 200 for unit in said), said)
+
+        several.terminate()  # all leave, and say so
+        self.assertEqual(several.wait(PATIENCE_S), 0)
+        self.await_states("active", "dead", "dead", "dead")
+        self.assertEqual(os.listdir(self.run_dir("second")), ["VERSION"])
+        self.assertEqual(self.slabyard("get", "4", "a", *here).stdout, "\4" + "\0" * 7)
+
+        done = self.slabyard("unit", "--id", "2", "--count", "3", "--directory", self.address,
+                             "--run-dir", self.run_dir("second"), status=2)  # fmt: skip
+        self.assertIn("--id 2 and --count 3: the cluster's units are 0 to 3", done.stderr)
+
     def test_a_directory_comes_back_as_it_was(self):
         directory = self.start_directory()
         unit = self.start_unit(0, "second")

@@ -74,7 +74,7 @@ static int play(char **argv)
 	config.heartbeat_ns = 100 * MS;
 	config.session_expire_ns = 2 * SECOND_NS;
 	config.ready = say_ready;
-	return sy_unit_run(&config);
+	return sy_unit_run(&config, 1);
 }
 
 /* Runs this program in a role and waits until it is ready; what it said is in `said`. */

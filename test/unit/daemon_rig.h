@@ -97,7 +97,7 @@ static inline bool start_unit(struct rig *rig, pid_t *ret_pid, int *ret_status)
 		close(said[0]);
 		rig->config.ready = say_ready;
 		rig->config.ready_context = &said[1];
-		_exit(sy_unit_run(&rig->config));
+		_exit(sy_unit_run(&rig->config, 1));
 	}
 	close(said[1]);
 	struct sy_unit_info info;
