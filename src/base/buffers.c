@@ -196,6 +196,9 @@ bool sy_buffers_bury(struct sy_buffers *buffers, struct sy_grave *grave)
 		count(buffers, buffer->base, buffer->nbytes, false);
 		move(buffers, buffer, SY_BUFFER_BURIED);
 	}
+	sy_holds_bury(&grave->holds);
+	if (SY_MUTANT(62))
+		sy_holds_end(&grave->holds);
 	grave->buried = true;
 	grave->flushed = false;
 	grave->prev = NULL;
@@ -210,6 +213,11 @@ bool sy_buffers_bury(struct sy_buffers *buffers, struct sy_grave *grave)
 	return !buffers->poisoned;
 }
 
+bool sy_buffers_in_flight(const struct sy_grave *grave)
+{
+	return grave->write || (grave->holds.count > 0 && !SY_MUTANT(65));
+}
+
 /* Its memory is safe. */
 static void release(struct sy_buffers *buffers, struct sy_grave *grave)
 {
@@ -218,6 +226,8 @@ static void release(struct sy_buffers *buffers, struct sy_grave *grave)
 	if (grave->buffer != NULL && grave->buffer->state == SY_BUFFER_BURIED)
 		come_back(buffers, grave->buffer);
 	grave->buffer = NULL;
+	if (!SY_MUTANT(63))
+		sy_holds_end(&grave->holds);
 }
 
 static void take_out(struct sy_buffers *buffers, struct sy_grave *grave)

@@ -24,12 +24,14 @@
  *   |          |                |              | unit dead; its fence sees to the region
  *
  * A WRITE that is FLUSHED stays, without its memory, until it is FENCED or LEFT; a READ is out.
+ * Memory is a buffer of the pool, or the caller's own (memories.h), or both.
  *
  * A lock of the shell's guards each object. Buffers and graves are the shell's own memory and are
  * linked in here; they must stay where they are until they are DROPPED, or out. */
 #ifndef SY_BUFFERS_H
 #define SY_BUFFERS_H
 
+#include "memories.h"
 #include "proto.h"
 
 enum sy_buffer_state {
@@ -53,8 +55,9 @@ struct sy_buffer_list {
 
 /* A transfer that was left in flight. */
 struct sy_grave {
-	struct sy_buffer *buffer; /* retired with it; NULL: it was the caller's own memory */
-	uint64_t nbytes;
+	struct sy_buffer *buffer; /* retired with it; NULL: it had none */
+	struct sy_holds holds;    /* on memory of the caller's own */
+	uint64_t nbytes;          /* that were posted and not seen done */
 	bool write;
 	uint32_t unit_id;
 	uint64_t incarnation;
@@ -110,6 +113,10 @@ struct sy_buffer *sy_buffers_drop(struct sy_buffers *buffers);
  * filled in by the caller, but for its links. False: the graveyard is past its bound, and from now
  * on nothing is given out any more. */
 bool sy_buffers_bury(struct sy_buffers *buffers, struct sy_grave *grave);
+
+/* What its caller is told of one that was given up: may bytes land later, in the region of a WRITE
+ * or in the caller's own memory? */
+bool sy_buffers_in_flight(const struct sy_grave *grave);
 
 enum sy_transfer_end {
 	SY_TRANSFER_DONE = 1,

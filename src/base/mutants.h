@@ -64,6 +64,11 @@
 	X(57, forget_returned_buffer, 6, base) \
 	X(58, endless_graveyard, 6, base) \
 	X(59, believe_a_lost_pin, 3, client) \
-	X(60, keep_remote_of_the_dead, 3, client)
+	X(60, keep_remote_of_the_dead, 3, client) \
+	X(61, deregister_in_flight, 3, base) \
+	X(62, let_memory_go_at_burial, 3, base) \
+	X(63, hold_memory_for_ever, 6, base) \
+	X(64, read_over_a_doubt, 3, base) \
+	X(65, call_a_landing_read_over, 3, base)
 
 #endif

@@ -243,9 +243,29 @@ static void check_buffer(struct sim_client *client, const struct sim_task *task)
 	}
 }
 
+/* It is held until the end is proved, so its program could not have it back; and of a read it
+ * neither thinks that nothing comes any more, nor lets another transfer use it. */
+static void check_memory(struct sim *sim, const struct sim_stray *stray)
+{
+	const struct sim_memory *memory = stray->memory;
+	if (!memory->registered || memory->times != stray->memory_times)
+		sim_fail(sim, 3, "a transfer that c%u left in flight uses memory that was deregistered",
+		         stray->client);
+	else if (stray->put == NULL && memory->kept)
+		sim_fail(sim, 3, "a read that c%u left in flight comes to memory that another used since",
+		         stray->client);
+	else if (stray->put == NULL && !stray->told)
+		sim_fail(sim, 3, "a read that c%u was told is over comes to its memory", stray->client);
+}
+
 void check_i3_landing(struct sim *sim, const struct sim_stray *stray)
 {
-	if (stray->buffer->account.state != SY_BUFFER_BURIED)
+	const struct sim_client *client = &sim->clients[stray->client];
+	if (!client->alive || client->life != stray->client_life || stray->grave.flushed)
+		return; /* what moves yet has left its memory */
+	if (stray->memory != NULL)
+		check_memory(sim, stray);
+	else if (stray->put == NULL && stray->buffer->account.state != SY_BUFFER_BURIED)
 		sim_fail(sim, 3, "a read that c%u left in flight comes to a buffer that is not retired",
 		         stray->client);
 }

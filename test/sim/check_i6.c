@@ -29,6 +29,7 @@ void check_i6_buffers(struct sim_client *client)
 	client->sim->counts.audits++;
 	if (fault != NULL)
 		sim_fail(client->sim, 6, "c%u: %s", client->index, fault);
+	check_i6_memories(client);
 }
 
 void check_counts(struct sim_life *life)

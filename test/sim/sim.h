@@ -140,6 +140,19 @@ struct sim_buffer {
 	struct sim_buffer *next;
 };
 
+/* Memory of a client's program, which transfers use directly while it is registered. */
+struct sim_memory {
+	struct sy_memory account; /* the first: the accounts know it alone */
+	struct sim_buffer buffer; /* what lies there */
+	uint64_t addr;
+	bool registered;
+	uint64_t times; /* that it was deregistered */
+	uint32_t users; /* tasks whose transfer runs */
+	bool kept;      /* what lies there is of worth: no read was left since it was taken last */
+};
+
+enum { SIM_OWN_MAX = 2 };
+
 struct sim_unit {
 	struct sim_life *life;      /* the newest; NULL never after the start */
 	struct sim_events limbo;    /* what was sent to a dead one and waits for the next */
@@ -181,6 +194,8 @@ struct sim_task {
 	uint64_t done_bytes;      /* of the write, or of ranges[range_at] */
 	struct sim_buffer *buffer; /* a read from another host goes there; NULL: it looks on */
 	uint64_t filled_bytes;    /* of the buffer, up to ranges[range_at] */
+	struct sim_memory *memory; /* the buffer is there, or the write goes from there; NULL: none */
+	struct sy_holds holds;
 	bool posted;              /* a read: it has its buffer and its remote */
 	bool pinned, stable;      /* what was read so far is as it should be */
 	/* a scan of several requests: how often each key came, and what stood when it began */
@@ -209,6 +224,9 @@ struct sim_stray {
 	bool never;        /* no piece of it moves */
 	struct sy_grave grave;
 	uint64_t endpoint;
+	struct sim_memory *memory; /* it uses directly; NULL: none */
+	uint64_t memory_times;
+	bool told; /* its client, that it is in flight */
 	/* a read; a write has a put */
 	struct sim_buffer *buffer;
 	struct sim_range *ranges;
@@ -236,6 +254,8 @@ struct sim_client {
 	struct sim_events inbox;
 	struct sy_buffers buffers; /* of one on another host */
 	struct sim_buffer *made;   /* all of them */
+	struct sy_memories memories;
+	struct sim_memory own[SIM_OWN_MAX];
 };
 
 enum { SIM_STRAYS_MAX = 256, SIM_CAUGHT_MAX = 32 };
@@ -409,6 +429,20 @@ enum sy_buffers_answer sim_transfer_buffer(struct sim_client *client, struct sim
 void sim_transfer_give(struct sim_client *client, struct sim_task *task);
 /* Its process is gone, and so is the memory that reads would have come to. */
 void sim_transfer_free(struct sim_client *client);
+
+/* sim_memory.c: memory that is registered, for a transfer of so many bytes; lands: of a read. */
+enum sim_memory_answer {
+	SIM_MEMORY_NONE,     /* it goes another way */
+	SIM_MEMORY_TAKEN,
+	SIM_MEMORY_IN_DOUBT, /* an earlier read may still write there: it fails */
+};
+enum sim_memory_answer sim_memory_take(struct sim_client *client, struct sim_task *task,
+                                       uint64_t nbytes, bool lands);
+/* The task's transfer has ended, for the task. */
+void sim_memory_give(struct sim_client *client, struct sim_task *task);
+/* It is left in flight, with what it holds. */
+void sim_memory_leave(struct sim_task *task, struct sim_stray *stray);
+void sim_memory_free(struct sim_client *client);
 
 /* sim_world.c: what happens to processes and clocks. */
 void sim_world_turn(struct sim *sim);

@@ -38,7 +38,7 @@ void check_i3_scanned(struct sim_client *client, struct sim_task *task);
 void check_resolved(struct sim_client *client, struct sim_task *task); /* as its client got it */
 void check_read_piece(struct sim_client *client, struct sim_task *task,
                       const struct sim_range *range, uint64_t from, uint64_t bytes);
-/* What is left in flight comes to memory that nobody else has. */
+/* What is left in flight touches memory that nobody else has. */
 void check_i3_landing(struct sim *sim, const struct sim_stray *stray);
 void check_i3_read(struct sim_client *client, struct sim_task *task); /* a read that counts */
 void check_put_told(struct sim_client *client, struct sim_task *task);
@@ -67,6 +67,7 @@ void check_i5_after(struct sim_life *life);
 void check_i6(struct sim_life *life);
 void check_counts(struct sim_life *life);
 void check_i6_buffers(struct sim_client *client); /* a client's pool and graveyard */
+void check_i6_memories(struct sim_client *client); /* and who holds its registered memory */
 
 /* I7: nothing is left behind. */
 void check_i7_look(struct sim_life *life);

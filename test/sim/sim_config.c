@@ -175,6 +175,7 @@ static void draw_transfers(uint64_t seed, struct sim_config *config)
 		config->params.read_pin_ns = SIM_S * PICK(prng, 1, 2, 20, 60);
 		config->params.inline_max_bytes = 0;
 		config->rate[SIM_FAULT_UNIT_KILL] = PICK(prng, 0, 300, 1500);
+		config->rate[SIM_FAULT_REPLACED] = PICK(prng, 0, 1000, 5000);
 	}
 	config->remote_percent = PICK(prng, 60, 100, 100);
 	config->params.remote_write = true;

@@ -74,7 +74,10 @@ enum {
 	X(READ_LEFT, "read-left-in-flight") \
 	X(READ_WAITS, "resolved-and-not-read") \
 	X(NO_BUFFER, "no-buffer-free") \
-	X(POISONED, "client-poisoned")
+	X(POISONED, "client-poisoned") \
+	X(MEMORY_HELD, "memory-held-by-a-transfer") \
+	X(MEMORY_IN_DOUBT, "memory-in-doubt") \
+	X(REPLACED, "unit-replaced-before-a-read")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(name, text) SIM_FAULT_##name,

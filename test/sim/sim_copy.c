@@ -44,6 +44,9 @@ void sim_copy_write(struct sim_client *client, struct sim_task *task)
 	task->done_bytes = 0;
 	task->put->generation = task->op.outcome.generation;
 	task->put->incarnation = task->op.incarnation;
+	if (task->life != NULL &&
+	    sim_memory_take(client, task, task->put->nbytes, false) == SIM_MEMORY_IN_DOUBT)
+		task->life = NULL; /* it fails, and nothing was posted */
 	sim_task_later(client, task, sim_draw(client->sim, 20 * SIM_US));
 }
 
@@ -53,6 +56,7 @@ void sim_copy_written(struct sim_client *client, struct sim_task *task, bool ok,
 	        task->put->number, ok ? "done" : in_flight ? "in flight" : "failed");
 	task->state = SIM_TASK_RUNNING;
 	task->life = NULL;
+	sim_transfer_give(client, task);
 	sy_machine_written(client->links[task->slot].machine, &task->op, ok, in_flight,
 	                   sim_client_now(client));
 	sim_link_pump(client, task->slot);
@@ -141,18 +145,40 @@ static void read_done(struct sim_client *client, struct sim_task *task)
 	}
 }
 
+/* A read comes so late that its unit is gone, and it waits on, for one that takes its place and is
+ * known here: what lies there at the same offset is another's. True: it waits. */
+static bool waits_for_another(struct sim_client *client, const struct sim_task *task,
+                              const struct sim_life *remote)
+{
+	struct sim *sim = client->sim;
+	if (task->life == NULL || remote != task->life || client->closing || sim->winding_down)
+		return false;
+	if (remote->alive && !remote->stopped && sim_strikes(sim, SIM_FAULT_REPLACED))
+		sim_unit_kill(sim, task->slot);
+	if (remote->alive || sim_draw(sim, 64) == 0)
+		return false;
+	if (sim_directory_takes(sim, task->slot))
+		sim_unit_start(sim, task->slot);
+	return true;
+}
+
 /* A read begins: it has a remote of its resolve's incarnation, and a buffer. False: not yet, or it
  * has ended. */
 static bool post_read(struct sim_client *client, struct sim_task *task)
 {
 	struct sim *sim = client->sim;
 	struct sim_life *remote = client->links[task->slot].remote;
+	bool late = sim_client_now(client) >= task->op.deadline_ns;
+	if (!late && waits_for_another(client, task, remote)) {
+		sim_task_later(client, task, sy_min_u64(1 + sim_draw(sim, 200 * SIM_MS),
+		                                        at_most_ns(client, task)));
+		return false;
+	}
 	if (remote == NULL || !sy_op_reaches(&task->op, remote->incarnation)) {
 		sim_task_idle(client, task); /* StaleRead */
 		return false;
 	}
 	enum sy_buffers_answer answer = sim_transfer_buffer(client, task);
-	bool late = sim_client_now(client) >= task->op.deadline_ns;
 	if (answer == SY_BUFFERS_WAIT && !late && !client->closing && !sim->winding_down) {
 		sim_count_fault(sim, SIM_FAULT_NO_BUFFER);
 		sim_task_later(client, task, 1 + pause(client, task));

@@ -49,7 +49,7 @@ static struct sim_stray *free_place(struct sim *sim)
 }
 
 /* A place for what a task leaves, as far as reads and writes have it alike. NULL: none is free. */
-static struct sim_stray *leave(struct sim_client *client, const struct sim_task *task)
+static struct sim_stray *leave(struct sim_client *client, struct sim_task *task)
 {
 	struct sim *sim = client->sim;
 	struct sim_stray *stray = free_place(sim);
@@ -61,6 +61,7 @@ static struct sim_stray *leave(struct sim_client *client, const struct sim_task 
 		.stop_ns = UINT64_MAX, .endpoint = client->links[task->slot].endpoint};
 	stray->grave = (struct sy_grave){.unit_id = task->slot, .name = task->op.name,
 	                                 .incarnation = task->op.incarnation};
+	sim_memory_leave(task, stray);
 	return stray;
 }
 
@@ -130,12 +131,15 @@ bool sim_transfer_leave_read(struct sim_client *client, struct sim_task *task)
 	stray->range_count = task->range_count;
 	stray->range_at = task->range_at;
 	stray->filled_bytes = task->filled_bytes;
-	stray->grave.buffer = &task->buffer->account;
-	stray->grave.nbytes = task->buffer->account.nbytes;
+	if (task->memory == NULL)
+		stray->grave.buffer = &task->buffer->account;
+	for (size_t i = task->range_at; i < task->range_count; i++)
+		stray->grave.nbytes += task->ranges[i].nbytes;
 	task->ranges = NULL;
 	task->range_count = 0;
 	task->buffer = NULL;
 	bury(client, stray);
+	stray->told = sy_buffers_in_flight(&stray->grave);
 	land_later(sim, stray);
 	return true;
 }
@@ -212,6 +216,7 @@ static uint64_t land_write(struct sim *sim, struct sim_stray *stray)
 	if (left == 0)
 		return 0;
 	uint64_t bytes = sim_copy_piece(sim, left);
+	check_i3_landing(sim, stray);
 	sim_copy_put_bytes(stray->life, stray->put, stray->offset, stray->generation,
 	                   stray->done_bytes, bytes);
 	stray->done_bytes += bytes;
@@ -407,6 +412,13 @@ enum sy_buffers_answer sim_transfer_buffer(struct sim_client *client, struct sim
 	uint64_t nbytes = 0, make_bytes = 0;
 	for (size_t i = 0; i < task->range_count; i++)
 		nbytes += task->ranges[i].nbytes;
+	enum sim_memory_answer own = sim_memory_take(client, task, nbytes, true);
+	if (own == SIM_MEMORY_IN_DOUBT)
+		return SY_BUFFERS_TOO_LARGE; /* any that ends it */
+	if (own == SIM_MEMORY_TAKEN) {
+		task->buffer = &task->memory->buffer;
+		return client->buffers.poisoned ? SY_BUFFERS_FATAL : SY_BUFFERS_READY;
+	}
 	enum sy_buffers_answer answer =
 		sy_buffers_take(&client->buffers, nbytes, &got, &make_bytes);
 	if (answer == SY_BUFFERS_MAKE) {
@@ -423,6 +435,11 @@ enum sy_buffers_answer sim_transfer_buffer(struct sim_client *client, struct sim
 void sim_transfer_give(struct sim_client *client, struct sim_task *task)
 {
 	task->posted = false;
+	if (task->memory != NULL) {
+		sim_memory_give(client, task);
+		task->buffer = NULL;
+		check_i6_buffers(client);
+	}
 	if (task->buffer == NULL)
 		return;
 	sy_buffers_give(&client->buffers, &task->buffer->account);
@@ -444,4 +461,5 @@ void sim_transfer_free(struct sim_client *client)
 		free(buffer);
 	}
 	client->made = NULL;
+	sim_memory_free(client);
 }
