@@ -12,15 +12,29 @@
 extern "C" {
 #endif
 
-/* What moves bytes between this process and slabs. One may serve several stores. */
+/* What moves bytes between this process and slabs: memory that is registered for it. One may serve
+ * several stores. Thread-safe; a fork child needs one of its own. */
 typedef struct sy_endpoint sy_endpoint;
 
-/* The same-host transport: slabs are mapped, transfers are copies by the calling thread. */
+/* Knows of no memory yet. Closed after the stores it is lent to; NULL is a no-op. */
 SY_API sy_status sy_endpoint_open(sy_endpoint **ret_endpoint, sy_error *err);
 SY_API void sy_endpoint_close(sy_endpoint *endpoint);
-/* Registers memory for zero-copy transfers; a no-op on the same host. */
+/* Memory that transfers to and from slabs of other hosts then use directly: each segment or read
+ * of 64 KiB or more that lies wholly in one registration, of at most 8 registrations a transfer.
+ * All else goes through buffers of the library, which cost a copy, as does what UCX cannot
+ * register (ulimit -l). UCX registers it when it is first used so, and once. Within a host it
+ * changes nothing: bytes are copied between the memory and the slab at once.
+ *
+ * The memory must stay mapped until it is deregistered. It may be registered before or after a
+ * store is opened, more than once, and in parts that overlap.
+ * SY_E_INVALID, SY_E_SYS, SY_E_FATAL (a fork child). */
 SY_API sy_status sy_endpoint_register(sy_endpoint *endpoint, void *addr, size_t bytes,
                                       sy_error *err);
+/* Undoes one register of the same memory, whose calls have returned.
+ * SY_E_TRANSFER with err->in_flight: a transfer that was given up may still read or write it. It
+ * stays registered and must stay mapped; ask again, for it mostly takes milliseconds. Until then
+ * no transfer takes what a READ may still write: SY_E_TRANSFER.
+ * SY_E_INVALID: it is not registered; SY_E_FATAL (a fork child). */
 SY_API sy_status sy_endpoint_deregister(sy_endpoint *endpoint, void *addr, size_t bytes,
                                         sy_error *err);
 

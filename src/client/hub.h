@@ -26,6 +26,7 @@
 #include "transport.h"
 
 struct sy_hub;
+struct sy_ucx_memories;
 struct sy_waiter;
 struct sy_link;
 
@@ -43,6 +44,7 @@ struct sy_hub_config {
 	sy_path path;
 	sy_policy policy;
 	uint64_t graveyard_max_bytes; /* 0: the default */
+	struct sy_ucx_memories *memories; /* registered; borrowed, outlives the hub's calls; or NULL */
 	/* If given, held around every transfer (the documented store's lock). */
 	void (*lock)(void *context);
 	void (*unlock)(void *context);

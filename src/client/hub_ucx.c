@@ -16,6 +16,7 @@ sy_status sy_hub_need_mover(struct sy_hub *hub, const char *address, sy_error *e
 		.allow_tcp = hub->config.policy == SY_POLICY_ALLOW_TCP,
 		.inet6 = strncmp(address, "tcp://[", strlen("tcp://[")) == 0,
 		.graveyard_max_bytes = hub->config.graveyard_max_bytes,
+		.memories = hub->config.memories,
 	};
 	struct sy_ucx_mover *mover = NULL;
 	sy_error fault = {0};

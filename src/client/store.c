@@ -11,37 +11,6 @@
 #include "put_run.h"
 #include "store_inner.h"
 
-struct sy_endpoint {
-	uint32_t unused; /* same host: nothing to keep; other transports keep lanes and memory here */
-};
-
-sy_status sy_endpoint_open(sy_endpoint **ret_endpoint, sy_error *err)
-{
-	sy_endpoint *endpoint = calloc(1, sizeof *endpoint);
-
-	if (endpoint == NULL)
-		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	*ret_endpoint = endpoint;
-	return SY_OK;
-}
-
-void sy_endpoint_close(sy_endpoint *endpoint)
-{
-	free(endpoint);
-}
-
-sy_status sy_endpoint_register(sy_endpoint *endpoint, void *addr, size_t bytes, sy_error *err)
-{
-	if (endpoint == NULL || (addr == NULL && bytes > 0))
-		return sy_fail(err, SY_E_INVALID, __func__, "no memory to register");
-	return SY_OK;
-}
-
-sy_status sy_endpoint_deregister(sy_endpoint *endpoint, void *addr, size_t bytes, sy_error *err)
-{
-	return sy_endpoint_register(endpoint, addr, bytes, err);
-}
-
 sy_status sy_store_open(const sy_store_options *options, sy_store **ret_store, sy_error *err)
 {
 	sy_store *store = calloc(1, sizeof *store);
@@ -54,6 +23,7 @@ sy_status sy_store_open(const sy_store_options *options, sy_store **ret_store, s
 		        .control = options->control, .path = options->path,
 		        .policy = options->policy,
 		        .graveyard_max_bytes = options->graveyard_max_bytes,
+		        .memories = sy_endpoint_memories(options->endpoint),
 		        .lock = options->lock, .unlock = options->unlock,
 		        .lock_context = options->lock_context, .tick = sy_store_expire,
 		        .tick_context = store, .interrupted = options->interrupted,

@@ -58,6 +58,9 @@ struct sy_resolved_keys {
 	struct sy_resolved_keys *prev, *next;
 };
 
+/* NULL: none is given. */
+struct sy_ucx_memories *sy_endpoint_memories(const sy_endpoint *endpoint);
+
 void sy_store_unref(struct sy_store *store);
 /* Gives back every held resolve and forgets it; its owner still frees it. */
 void sy_store_let_all_go(struct sy_store *store);

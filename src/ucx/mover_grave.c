@@ -65,8 +65,13 @@ static struct sy_mover_grave *next_grave(const struct sy_mover_grave *grave)
 static void ended(struct sy_ucx_mover *mover, struct sy_mover_grave *grave,
                   enum sy_transfer_end end)
 {
-	bool out = sy_buffers_ended(&mover->pool, &grave->account, end, &grave->drained);
+	struct sy_ucx_memories *memories = mover->config.memories;
 
+	if (memories != NULL)
+		pthread_mutex_lock(&memories->lock);
+	bool out = sy_buffers_ended(&mover->pool, &grave->account, end, &grave->drained);
+	if (memories != NULL)
+		pthread_mutex_unlock(&memories->lock);
 	sy_mover_buffers_drop(mover);
 	if (!out)
 		return;
@@ -80,16 +85,32 @@ static void ended(struct sy_ucx_mover *mover, struct sy_mover_grave *grave,
 	mover->ended = grave;
 }
 
-void sy_mover_give_up(struct sy_mover_lane *lane, struct sy_mover_grave *grave)
+/* What it has posted counts, and not the whole of its buffer: of a small one that failed little is
+ * under way. Lock held. */
+static void bury(struct sy_mover_lane *lane, struct sy_mover_grave *grave)
+{
+	struct sy_ucx_memories *memories = lane->mover->config.memories;
+
+	grave->peer->refs++;
+	for (uint32_t i = 0; i < 2; i++)
+		grave->account.nbytes += lane->halves[i].used + lane->halves[i].direct_bytes;
+	if (lane->buffer != NULL)
+		grave->account.buffer = &lane->buffer->account;
+	lane->buffer = NULL;
+	if (memories != NULL)
+		pthread_mutex_lock(&memories->lock);
+	(void)sy_buffers_bury(&lane->mover->pool, &grave->account);
+	if (memories != NULL)
+		pthread_mutex_unlock(&memories->lock);
+}
+
+bool sy_mover_give_up(struct sy_mover_lane *lane, struct sy_mover_grave *grave)
 {
 	struct sy_ucx_mover *mover = lane->mover;
+	bool in_flight = grave->account.write;
 
 	pthread_mutex_lock(&mover->lock);
-	grave->peer->refs++;
-	grave->account.buffer = &lane->buffer->account;
-	grave->account.nbytes = lane->buffer->account.nbytes;
-	lane->buffer = NULL;
-	(void)sy_buffers_bury(&mover->pool, &grave->account);
+	bury(lane, grave);
 	pthread_mutex_unlock(&mover->lock);
 	sy_mover_conn_close(lane->conn);
 	bool settled = sy_mover_settle(lane, sy_clock_now_ns() + SETTLE_NS);
@@ -98,9 +119,11 @@ void sy_mover_give_up(struct sy_mover_lane *lane, struct sy_mover_grave *grave)
 		ended(mover, grave, SY_TRANSFER_FLUSHED);
 		sy_mover_lane_give(lane);
 	} else {
+		in_flight = sy_buffers_in_flight(&grave->account);
 		lane->grave = grave; /* the keeper's, from now on */
 	}
 	pthread_mutex_unlock(&mover->lock);
+	return in_flight;
 }
 
 /* Graves of this lane and connection before `number` are fenced; those of a session that has ended

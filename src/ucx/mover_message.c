@@ -21,7 +21,7 @@ static ucs_status_t on_data(void *argument, const void *header, size_t header_by
 
 			if (op->head.tag != head.tag || op->left == 0 || bytes != op->nbytes)
 				continue;
-			memcpy(half->data + op->at, data, bytes);
+			memcpy(op->local, data, bytes);
 			op->left = 0;
 			return UCS_OK;
 		}
@@ -64,8 +64,7 @@ static void *give(struct sy_mover_conn *conn, unsigned id, const struct sy_messa
 	                                                       bytes, count, &eager);
 }
 
-void sy_mover_message_post(struct sy_mover_conn *conn, const struct sy_mover_half *half,
-                           struct sy_mover_op *op, bool write)
+void sy_mover_message_post(struct sy_mover_conn *conn, struct sy_mover_op *op, bool write)
 {
 	op->head = (struct sy_message_head){.tag = ++conn->lane->last_tag, .offset = op->slab_offset,
 	                                    .nbytes = op->nbytes};
@@ -73,7 +72,7 @@ void sy_mover_message_post(struct sy_mover_conn *conn, const struct sy_mover_hal
 	if (write)
 		conn->written_bytes += op->nbytes;
 	op->request = give(conn, write ? SY_MESSAGE_WRITE_ID : SY_MESSAGE_READ_ID, &op->head,
-	                   write ? half->data + op->at : NULL, write ? (size_t)op->nbytes : 0);
+	                   write ? op->local : NULL, write ? (size_t)op->nbytes : 0);
 }
 
 void sy_mover_message_flush(struct sy_mover_conn *conn)

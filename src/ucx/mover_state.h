@@ -53,7 +53,8 @@ enum { SY_MOVER_OPS_MAX = 128 };
 struct sy_mover_op {
 	void *request;
 	uint64_t slab_offset, nbytes;
-	size_t at; /* in the half */
+	uint8_t *local;   /* in the half, or in the caller's memory */
+	ucp_mem_h memory; /* registered */
 	/* by messages */
 	struct sy_message_head head;
 	uint64_t left; /* of a READ: bytes that have not come */
@@ -61,12 +62,19 @@ struct sy_mover_op {
 
 struct sy_mover_half {
 	uint8_t *data;
-	size_t used;
+	size_t room, used;
+	uint64_t direct_bytes; /* of operations that go straight */
 	uint32_t op_count;
 	struct sy_mover_op ops[SY_MOVER_OPS_MAX];
 	/* of a READ: where the bytes go, from this range and byte on */
 	size_t range;
 	uint64_t range_at;
+};
+
+/* Of the transfer that runs: registered memory of its caller's, as the mover has it registered. */
+struct sy_mover_direct {
+	struct sy_holds *holds;
+	ucp_mem_h handles[SY_HOLDS_MAX]; /* NULL: it has not */
 };
 
 struct sy_mover_buffer {
@@ -106,6 +114,7 @@ struct sy_mover_lane {
 
 struct sy_ucx_mover {
 	struct sy_ucx_mover_config config;
+	uint64_t direct_max_bytes; /* of a half */
 	struct sy_ucx_context context;
 
 	pthread_mutex_t lock; /* of what follows; a busy lane is its user's */
@@ -115,7 +124,9 @@ struct sy_ucx_mover {
 	struct sy_mover_lane lanes[SY_JOIN_LANES_MAX];
 	struct sy_buffers pool;
 	struct sy_mover_grave *ended; /* WRITEs that are out of it, to be told */
-	uint64_t written_bytes, read_bytes;
+	uint64_t written_bytes, read_bytes, direct_bytes;
+	uint64_t register_count; /* atomic */
+	bool no_large;           /* atomic: a larger buffer could not be registered */
 };
 
 static const uint64_t SY_MOVER_TCP_FLUSH_NS = 1000 * 1000 * 1000;
@@ -129,10 +140,14 @@ struct sy_mover_lane *sy_mover_lane_take(struct sy_ucx_mover *mover,
                                          const struct sy_ucx_peer *peer, uint64_t until_ns);
 void sy_mover_lane_give(struct sy_mover_lane *lane);
 
-/* Lock not held: makes what the lane lacks, a worker and a buffer. SY_E_SYS; SY_E_FATAL: poisoned,
- * or no buffer is left and none can be made. */
-sy_status sy_mover_lane_make(struct sy_mover_lane *lane, sy_error *err);
+/* Lock not held: makes what the lane lacks, a worker and, unless nothing is to go through it, a
+ * buffer for so many bytes, by turns. SY_E_SYS; SY_E_FATAL: poisoned, or no buffer is left and
+ * none can be made. */
+sy_status sy_mover_lane_make(struct sy_mover_lane *lane, uint64_t copied_bytes, sy_error *err);
 sy_status sy_mover_fail_poisoned(sy_error *err);
+/* Lock not held. SY_E_SYS. */
+sy_status sy_mover_register(struct sy_ucx_mover *mover, void *data, size_t bytes,
+                            ucp_mem_h *ret_memory, sy_error *err);
 
 /* mover_conn.c, by the lane's user. */
 /* The conn to this peer, made if there is none; NULL and the error. */
@@ -150,9 +165,19 @@ ucs_status_t sy_mover_on_answer(void *lane, const void *header, size_t header_by
 
 /* mover_message.c: what is posted where bytes travel in messages. */
 void sy_mover_handle_messages(struct sy_mover_lane *lane);
-void sy_mover_message_post(struct sy_mover_conn *conn, const struct sy_mover_half *half,
-                           struct sy_mover_op *op, bool write);
+void sy_mover_message_post(struct sy_mover_conn *conn, struct sy_mover_op *op, bool write);
 void sy_mover_message_flush(struct sy_mover_conn *conn);
+
+/* mover_memory.c. Lock not held: holds what of the transfer's memory can be used directly.
+ * SY_E_TRANSFER: some of it is in doubt; nothing is held then. */
+sy_status sy_mover_direct_begin(struct sy_ucx_mover *mover,
+                                const struct sy_ucx_transfer *transfer, struct sy_holds *holds,
+                                struct sy_mover_direct *ret_direct, sy_error *err);
+/* Nothing was posted, or all of it has ended well. */
+void sy_mover_direct_end(struct sy_ucx_mover *mover, struct sy_holds *holds);
+/* Of a range that goes straight; NULL: it is copied. */
+ucp_mem_h sy_mover_direct_of(const struct sy_mover_direct *direct,
+                             const struct sy_ucx_mover *mover, const struct sy_range *range);
 
 /* mover_grave.c */
 /* Waits until the instant for the end of all that the lane has posted, and of connections that
@@ -160,7 +185,7 @@ void sy_mover_message_flush(struct sy_mover_conn *conn);
 bool sy_mover_settle(struct sy_mover_lane *lane, uint64_t until_ns);
 /* The transfer on the lane is given up: buried, and its connection closed by force. The lane goes
  * back, now or later. The grave has its peer, lane and number, and in its account what the
- * transfer was. */
-void sy_mover_give_up(struct sy_mover_lane *lane, struct sy_mover_grave *grave);
+ * transfer was and what it holds. True: bytes of it may land later. */
+bool sy_mover_give_up(struct sy_mover_lane *lane, struct sy_mover_grave *grave);
 
 #endif

@@ -1,5 +1,5 @@
 /* One transfer on one lane: its ranges go through the two halves of a buffer, of which one is
- * filled or emptied while the other travels. */
+ * filled or emptied while the other travels; or straight, and then a half is a share of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +18,7 @@ struct moving {
 	struct sy_mover_lane *lane;
 	struct sy_mover_conn *conn;
 	const struct sy_ucx_transfer *transfer;
+	struct sy_mover_direct direct;
 	struct cursor next;
 	bool posted; /* anything at all */
 };
@@ -36,36 +37,59 @@ static void advance(const struct sy_ucx_transfer *transfer, struct cursor *curso
 		*cursor = (struct cursor){cursor->range + 1, 0};
 }
 
-/* Ranges that run on in the slab travel as one operation. */
+/* The operation that takes bytes on from here: the last one, if they follow what it has both in
+ * the slab and at this end, or another. NULL: there are as many as there may be. */
+static struct sy_mover_op *op_for(struct sy_mover_half *half, uint64_t slab, uint8_t *local,
+                                  ucp_mem_h memory, uint64_t bytes, uint64_t op_max)
+{
+	struct sy_mover_op *last = half->op_count > 0 ? &half->ops[half->op_count - 1] : NULL;
+
+	if (last != NULL && last->memory == memory && last->slab_offset + last->nbytes == slab &&
+	    last->local + last->nbytes == local && last->nbytes + bytes <= op_max)
+		return last;
+	if (half->op_count == SY_MOVER_OPS_MAX)
+		return NULL;
+	last = &half->ops[half->op_count++];
+	*last = (struct sy_mover_op){.slab_offset = slab, .local = local, .memory = memory};
+	return last;
+}
+
+/* The next share of the transfer: until the half is full, and of what goes straight as much as may
+ * be under way. Ranges that run on in the slab travel as one operation. */
 static void fill(struct moving *moving, struct sy_mover_half *half)
 {
 	const struct sy_ucx_transfer *transfer = moving->transfer;
-	size_t room = (size_t)moving->lane->mover->config.buffer_bytes / 2;
-	uint64_t op_max = moving->conn->by_message ? SY_MESSAGE_PIECE_BYTES : room;
+	const struct sy_ucx_mover *mover = moving->lane->mover;
+	uint64_t op_max = moving->conn->by_message ? SY_MESSAGE_PIECE_BYTES : UINT64_MAX;
 
 	half->used = 0;
+	half->direct_bytes = 0;
 	half->op_count = 0;
 	half->range = moving->next.range;
 	half->range_at = moving->next.at;
-	while (moving->next.range < transfer->count && half->used < room) {
+	while (moving->next.range < transfer->count) {
 		const struct sy_range *range = &transfer->ranges[moving->next.range];
-		uint64_t slab = transfer->base_offset + range->offset + moving->next.at;
-		uint64_t bytes = run_at(transfer, &moving->next, sy_min_u64(room - half->used, op_max));
-		struct sy_mover_op *last = half->op_count > 0 ? &half->ops[half->op_count - 1] : NULL;
+		ucp_mem_h memory = sy_mover_direct_of(&moving->direct, mover, range);
+		uint64_t room = memory != NULL ? mover->direct_max_bytes - half->direct_bytes
+		                               : half->room - half->used;
+		uint64_t bytes = run_at(transfer, &moving->next, sy_min_u64(room, op_max));
 
-		if (bytes > 0 && (last == NULL || last->slab_offset + last->nbytes != slab ||
-		                  last->nbytes + bytes > op_max)) {
-			if (half->op_count == SY_MOVER_OPS_MAX)
-				break;
-			last = &half->ops[half->op_count++];
-			*last = (struct sy_mover_op){.slab_offset = slab, .at = half->used};
-		}
 		if (bytes > 0) {
-			if (transfer->write)
-				memcpy(half->data + half->used,
-				       (const uint8_t *)range->from + moving->next.at, (size_t)bytes);
-			last->nbytes += bytes;
-			half->used += (size_t)bytes;
+			uint8_t *at = (uint8_t *)range->to + moving->next.at;
+			uint8_t *local = memory != NULL ? at : half->data + half->used;
+			uint64_t slab = transfer->base_offset + range->offset + moving->next.at;
+			struct sy_mover_op *op = op_for(
+				half, slab, local, memory != NULL ? memory : moving->lane->buffer->memory, bytes,
+				op_max);
+
+			if (op == NULL)
+				break;
+			op->nbytes += bytes;
+			if (memory == NULL && transfer->write)
+				memcpy(local, at, (size_t)bytes);
+			*(memory != NULL ? &half->direct_bytes : &half->used) += bytes;
+		} else if (range->nbytes > 0) {
+			break; /* no room */
 		}
 		advance(transfer, &moving->next, bytes);
 	}
@@ -76,11 +100,15 @@ static void empty(const struct moving *moving, const struct sy_mover_half *half)
 	struct cursor to = {half->range, half->range_at};
 
 	for (size_t done = 0; done < half->used;) {
+		const struct sy_range *range = &moving->transfer->ranges[to.range];
 		uint64_t bytes = run_at(moving->transfer, &to, half->used - done);
 
+		if (sy_mover_direct_of(&moving->direct, moving->lane->mover, range) != NULL) {
+			to = (struct cursor){to.range + 1, 0}; /* it is there */
+			continue;
+		}
 		if (bytes > 0)
-			memcpy((uint8_t *)moving->transfer->ranges[to.range].to + to.at, half->data + done,
-			       (size_t)bytes);
+			memcpy((uint8_t *)range->to + to.at, half->data + done, (size_t)bytes);
 		done += (size_t)bytes;
 		advance(moving->transfer, &to, bytes);
 	}
@@ -91,25 +119,24 @@ static void post(struct moving *moving, struct sy_mover_half *half)
 	const struct sy_ucx_lib *lib = moving->lane->mover->context.lib;
 	const struct sy_mover_conn *conn = moving->conn;
 	/* Otherwise a newer UCX may take its time to say that one is done. */
-	const ucp_request_param_t param = {
+	ucp_request_param_t param = {
 		.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMH,
 		.flags = UCP_OP_ATTR_FLAG_FAST_CMPL,
-		.memh = moving->lane->buffer->memory,
 	};
 
 	for (uint32_t i = 0; i < half->op_count; i++) {
 		struct sy_mover_op *op = &half->ops[i];
-		uint8_t *local = half->data + op->at;
 		uint64_t remote = conn->base + op->slab_offset;
 
 		moving->posted = true;
 		if (conn->by_message) {
-			sy_mover_message_post(moving->conn, half, op, moving->transfer->write);
+			sy_mover_message_post(moving->conn, op, moving->transfer->write);
 			continue;
 		}
+		param.memh = op->memory;
 		op->request = moving->transfer->write
-			? lib->ucp_put_nbx(conn->ep, local, (size_t)op->nbytes, remote, conn->key, &param)
-			: lib->ucp_get_nbx(conn->ep, local, (size_t)op->nbytes, remote, conn->key, &param);
+			? lib->ucp_put_nbx(conn->ep, op->local, (size_t)op->nbytes, remote, conn->key, &param)
+			: lib->ucp_get_nbx(conn->ep, op->local, (size_t)op->nbytes, remote, conn->key, &param);
 	}
 }
 
@@ -215,70 +242,105 @@ static sy_status connect_lane(struct moving *moving, struct sy_ucx_peer *peer, s
 	}
 }
 
-static uint64_t total_bytes(const struct sy_ucx_transfer *transfer)
+/* And how many of them go straight. */
+static uint64_t total_bytes(const struct moving *moving, const struct sy_ucx_mover *mover,
+                            uint64_t *ret_direct)
 {
+	const struct sy_ucx_transfer *transfer = moving->transfer;
 	uint64_t total = 0;
 
-	for (size_t i = 0; i < transfer->count; i++)
-		total += transfer->ranges[i].nbytes;
+	*ret_direct = 0;
+	for (size_t i = 0; i < transfer->count; i++) {
+		const struct sy_range *range = &transfer->ranges[i];
+
+		total += range->nbytes;
+		if (sy_mover_direct_of(&moving->direct, mover, range) != NULL)
+			*ret_direct += range->nbytes;
+	}
 	return total;
 }
 
-/* The lane goes back; a transfer that may not be over, to the graveyard. */
-static void conclude(const struct moving *moving, struct sy_ucx_peer *peer,
+/* The lane goes back; a transfer that may not be over, to the graveyard. True: bytes of it may
+ * land later. */
+static bool conclude(const struct moving *moving, struct sy_ucx_peer *peer,
                      struct sy_mover_grave *grave, sy_status status)
 {
 	struct sy_ucx_mover *mover = moving->lane->mover;
 	const struct sy_ucx_transfer *transfer = moving->transfer;
+	uint64_t direct_bytes, bytes = total_bytes(moving, mover, &direct_bytes);
 
 	if (status != SY_OK && moving->posted) {
-		*grave = (struct sy_mover_grave){
-			.account = {.write = transfer->write, .name = transfer->name,
-			            .incarnation = peer->incarnation},
-			.peer = peer, .lane = moving->lane->index, .number = moving->conn->number,
-		};
-		sy_mover_give_up(moving->lane, grave);
-		return;
+		/* What it holds is linked in where it is. */
+		grave->account.write = transfer->write;
+		grave->account.name = transfer->name;
+		grave->account.incarnation = peer->incarnation;
+		grave->peer = peer;
+		grave->lane = moving->lane->index;
+		grave->number = moving->conn->number;
+		return sy_mover_give_up(moving->lane, grave);
 	}
+	sy_mover_direct_end(mover, &grave->account.holds);
 	free(grave);
 	pthread_mutex_lock(&mover->lock);
-	if (status == SY_OK && transfer->write)
-		mover->written_bytes += total_bytes(transfer);
-	else if (status == SY_OK)
-		mover->read_bytes += total_bytes(transfer);
+	if (status == SY_OK) {
+		*(transfer->write ? &mover->written_bytes : &mover->read_bytes) += bytes;
+		mover->direct_bytes += direct_bytes;
+	}
 	sy_mover_lane_give(moving->lane);
 	pthread_mutex_unlock(&mover->lock);
+	return false;
+}
+
+/* A lane, until the deadline; NULL and the error. */
+static struct sy_mover_lane *take_lane(struct sy_ucx_peer *peer, uint64_t deadline_ns,
+                                       sy_error *err)
+{
+	struct sy_ucx_mover *mover = peer->mover;
+	struct sy_mover_lane *lane = NULL;
+
+	pthread_mutex_lock(&mover->lock);
+	bool poisoned = mover->pool.poisoned;
+	if (!poisoned)
+		lane = sy_mover_lane_take(mover, peer, deadline_ns);
+	pthread_mutex_unlock(&mover->lock);
+	if (poisoned)
+		sy_mover_fail_poisoned(err);
+	else if (lane == NULL)
+		sy_fail(err, SY_E_TRANSFER, "sy_ucx_move",
+		        "ucx to %s: the deadline came while all lanes were in use", peer->address);
+	return lane;
 }
 
 sy_status sy_ucx_move(struct sy_ucx_peer *peer, const struct sy_ucx_transfer *transfer,
                       bool *ret_in_flight, sy_error *err)
 {
-	struct sy_ucx_mover *mover = peer->mover;
 	struct moving moving = {.transfer = transfer};
 	struct sy_mover_grave *grave = calloc(1, sizeof *grave);
+	uint64_t direct_bytes;
+	sy_error fault = {0};
 
 	*ret_in_flight = false;
 	if (grave == NULL)
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	pthread_mutex_lock(&mover->lock);
-	bool poisoned = mover->pool.poisoned;
-	moving.lane = poisoned ? NULL : sy_mover_lane_take(mover, peer, transfer->deadline_ns);
-	pthread_mutex_unlock(&mover->lock);
+	moving.lane = take_lane(peer, transfer->deadline_ns, &fault);
 	if (moving.lane == NULL) {
 		free(grave);
-		if (poisoned)
-			return sy_mover_fail_poisoned(err);
-		return sy_fail(err, SY_E_TRANSFER, __func__,
-		               "ucx to %s: the deadline came while all lanes were in use", peer->address);
+		return sy_fail(err, fault.status, __func__, "%s", fault.message);
 	}
-	sy_status status = sy_mover_lane_make(moving.lane, err);
+	sy_status status = sy_mover_direct_begin(peer->mover, transfer, &grave->account.holds,
+	                                         &moving.direct, err);
+	bool in_doubt = status != SY_OK; /* by an earlier one */
+	if (status == SY_OK) {
+		uint64_t bytes = total_bytes(&moving, peer->mover, &direct_bytes);
+
+		status = sy_mover_lane_make(moving.lane, bytes - direct_bytes, err);
+	}
 	if (status == SY_OK)
 		status = connect_lane(&moving, peer, err);
 	if (status == SY_OK) {
 		moving.lane->conn = moving.conn;
 		status = run(&moving, err);
 	}
-	*ret_in_flight = status != SY_OK && transfer->write && moving.posted;
-	conclude(&moving, peer, grave, status);
+	*ret_in_flight = conclude(&moving, peer, grave, status) || (in_doubt && !transfer->write);
 	return status;
 }

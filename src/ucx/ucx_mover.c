@@ -6,13 +6,28 @@
 #include <time.h>
 
 #include "address.h"
+#include "bytes.h"
 #include "clock.h"
 #include "fail.h"
 #include "guard.h"
 
-static const uint64_t BUFFER_BYTES = 8u << 20;
+static const uint64_t BUFFER_BYTES = 1u << 20;
+static const uint64_t LARGE_MAX_BYTES = 8u << 20;
+static const uint64_t POOL_MAX_BYTES = 64u << 20;
 static const uint64_t GRAVEYARD_BYTES = 4ull << 30;
+/* Below it a copy, which joins ranges that follow each other, costs less than an operation. */
+static const uint64_t DIRECT_MIN_BYTES = 64u << 10;
+/* What goes straight of one transfer at a time: two of them. A transfer that is given up must
+ * leave room in the graveyard for more like it. */
+static const uint64_t DIRECT_MAX_BYTES = 32u << 20;
+enum { DIRECT_SHARES = 16 };
 static const uint64_t CLOSE_NS = 300 * 1000 * 1000;
+
+static void set(uint64_t *value, uint64_t without)
+{
+	if (*value == 0)
+		*value = without;
+}
 
 sy_status sy_ucx_mover_open(const struct sy_ucx_mover_config *config,
                             struct sy_ucx_mover **ret_mover, sy_error *err)
@@ -24,13 +39,18 @@ sy_status sy_ucx_mover_open(const struct sy_ucx_mover_config *config,
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	mover->refs = 1;
 	mover->config = *config;
-	if (config->buffer_bytes == 0)
-		mover->config.buffer_bytes = BUFFER_BYTES;
-	if (config->graveyard_max_bytes == 0)
-		mover->config.graveyard_max_bytes = GRAVEYARD_BYTES;
-	/* A transfer of any size goes through its lane's buffer: larger ones are not needed. */
+	set(&mover->config.buffer_bytes, BUFFER_BYTES);
+	set(&mover->config.large_max_bytes, LARGE_MAX_BYTES);
+	set(&mover->config.pool_max_bytes, POOL_MAX_BYTES);
+	set(&mover->config.direct_min_bytes, DIRECT_MIN_BYTES);
+	set(&mover->config.graveyard_max_bytes, GRAVEYARD_BYTES);
+	mover->direct_max_bytes =
+		sy_min_u64(DIRECT_MAX_BYTES, mover->config.graveyard_max_bytes / DIRECT_SHARES);
+	if (mover->direct_max_bytes < mover->config.direct_min_bytes)
+		mover->config.direct_min_bytes = UINT64_MAX; /* nothing goes straight */
 	sy_buffers_init(&mover->pool, &(struct sy_buffers_config){
 		.base_count = SY_JOIN_LANES_MAX, .base_bytes = mover->config.buffer_bytes,
+		.pool_max_bytes = mover->config.pool_max_bytes,
 		.graveyard_max_bytes = mover->config.graveyard_max_bytes});
 	sy_status status = sy_ucx_context_open(config->allow_tcp, config->inet6, &mover->context, err);
 	if (status != SY_OK) {
@@ -46,7 +66,27 @@ sy_status sy_ucx_mover_open(const struct sy_ucx_mover_config *config,
 		mover->lanes[i].mover = mover;
 		mover->lanes[i].index = i;
 	}
+	if (config->memories != NULL)
+		sy_ucx_memories_ref(config->memories);
 	*ret_mover = mover;
+	return SY_OK;
+}
+
+sy_status sy_mover_register(struct sy_ucx_mover *mover, void *data, size_t bytes,
+                            ucp_mem_h *ret_memory, sy_error *err)
+{
+	const ucp_mem_map_params_t params = {
+		.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+		.address = data, .length = bytes,
+	};
+	ucp_mem_h memory = NULL;
+
+	__atomic_add_fetch(&mover->register_count, 1, __ATOMIC_RELAXED);
+	ucs_status_t status = mover->context.lib->ucp_mem_map(mover->context.ucp, &params, &memory);
+	if (status != UCS_OK)
+		return sy_ucx_fail(&mover->context, status, __func__,
+		                   "cannot register memory (is `ulimit -l` large enough?)", err);
+	*ret_memory = memory;
 	return SY_OK;
 }
 
@@ -61,7 +101,7 @@ static void buffer_free(const struct sy_ucx_mover *mover, struct sy_mover_buffer
 }
 
 /* Memory that no fork child shares: what a transfer writes there is read here. */
-static sy_status buffer_new(const struct sy_ucx_mover *mover, uint64_t nbytes,
+static sy_status buffer_new(struct sy_ucx_mover *mover, uint64_t nbytes,
                             struct sy_mover_buffer **ret_buffer, sy_error *err)
 {
 	size_t bytes = (size_t)nbytes;
@@ -77,20 +117,12 @@ static sy_status buffer_new(const struct sy_ucx_mover *mover, uint64_t nbytes,
 	buffer->data = data;
 	buffer->bytes = bytes;
 	(void)madvise(data, bytes, MADV_DONTFORK);
-	const ucp_mem_map_params_t params = {
-		.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-		.address = data, .length = bytes,
-	};
-	ucs_status_t status =
-		mover->context.lib->ucp_mem_map(mover->context.ucp, &params, &buffer->memory);
-	if (status != UCS_OK) {
-		buffer->memory = NULL;
+	sy_status status = sy_mover_register(mover, data, bytes, &buffer->memory, err);
+	if (status != SY_OK)
 		buffer_free(mover, buffer);
-		return sy_ucx_fail(&mover->context, status, __func__,
-		                   "cannot register a buffer (is `ulimit -l` large enough?)", err);
-	}
-	*ret_buffer = buffer;
-	return SY_OK;
+	else
+		*ret_buffer = buffer;
+	return status;
 }
 
 static struct sy_mover_buffer *mover_buffer(struct sy_buffer *account)
@@ -113,8 +145,10 @@ sy_status sy_mover_fail_poisoned(sy_error *err)
 	               "move no more data");
 }
 
-/* A free buffer of the pool, or another one is registered: there is one for each lane. */
-static sy_status take_buffer(struct sy_mover_lane *lane, sy_error *err)
+/* A free buffer of the pool, or another one is registered: lane->buffer. What the pool answers
+ * instead of a buffer, if it has none, is in *ret_answer. */
+static sy_status take_buffer(struct sy_mover_lane *lane, uint64_t wanted_bytes,
+                             enum sy_buffers_answer *ret_answer, sy_error *err)
 {
 	struct sy_ucx_mover *mover = lane->mover;
 	struct sy_mover_buffer *made = NULL;
@@ -122,33 +156,52 @@ static sy_status take_buffer(struct sy_mover_lane *lane, sy_error *err)
 	uint64_t nbytes = 0;
 
 	pthread_mutex_lock(&mover->lock);
-	enum sy_buffers_answer answer =
-		sy_buffers_take(&mover->pool, mover->config.buffer_bytes, &got, &nbytes);
+	*ret_answer = sy_buffers_take(&mover->pool, wanted_bytes, &got, &nbytes);
+	sy_mover_buffers_drop(mover); /* those that made room */
 	pthread_mutex_unlock(&mover->lock);
-	if (answer == SY_BUFFERS_FATAL)
-		return sy_mover_fail_poisoned(err);
-	SY_ASSERT(answer == SY_BUFFERS_READY || answer == SY_BUFFERS_MAKE);
-	if (answer == SY_BUFFERS_READY) {
+	if (*ret_answer == SY_BUFFERS_READY)
 		lane->buffer = mover_buffer(got);
-		return SY_OK;
-	}
+	if (*ret_answer != SY_BUFFERS_MAKE)
+		return *ret_answer == SY_BUFFERS_FATAL ? sy_mover_fail_poisoned(err) : SY_OK;
 	sy_status status = buffer_new(mover, nbytes, &made, err);
 	pthread_mutex_lock(&mover->lock);
 	if (status == SY_OK)
 		sy_buffers_made(&mover->pool, &made->account, nbytes);
-	else if (sy_buffers_failed(&mover->pool, nbytes) == SY_BUFFERS_FATAL)
-		status = SY_E_FATAL;
+	else
+		*ret_answer = sy_buffers_failed(&mover->pool, nbytes);
 	pthread_mutex_unlock(&mover->lock);
 	lane->buffer = made;
-	if (status != SY_OK && err != NULL)
-		err->status = status; /* the words stay */
+	if (status == SY_OK || *ret_answer != SY_BUFFERS_FATAL)
+		return status;
+	if (err != NULL)
+		err->status = SY_E_FATAL; /* the words stay */
+	return SY_E_FATAL;
+}
+
+/* A large transfer goes by turns through a buffer as large as is of any use, or through a base one
+ * where larger ones are all in use, or cannot be registered: there is one for each lane. */
+static sy_status take_any_buffer(struct sy_mover_lane *lane, uint64_t copied_bytes, sy_error *err)
+{
+	const struct sy_ucx_mover_config *config = &lane->mover->config;
+	uint64_t wanted_bytes = sy_min_u64(copied_bytes, config->large_max_bytes);
+	enum sy_buffers_answer answer = SY_BUFFERS_WAIT;
+
+	if (wanted_bytes > config->buffer_bytes &&
+	    !__atomic_load_n(&lane->mover->no_large, __ATOMIC_RELAXED) &&
+	    take_buffer(lane, wanted_bytes, &answer, NULL) == SY_E_SYS)
+		__atomic_store_n(&lane->mover->no_large, true, __ATOMIC_RELAXED); /* tried once */
+	if (lane->buffer != NULL)
+		return SY_OK;
+	if (answer == SY_BUFFERS_FATAL)
+		return sy_mover_fail_poisoned(err);
+	sy_status status = take_buffer(lane, config->buffer_bytes, &answer, err);
+	SY_ASSERT(status != SY_OK || lane->buffer != NULL);
 	return status;
 }
 
-sy_status sy_mover_lane_make(struct sy_mover_lane *lane, sy_error *err)
+sy_status sy_mover_lane_make(struct sy_mover_lane *lane, uint64_t copied_bytes, sy_error *err)
 {
 	struct sy_ucx_mover *mover = lane->mover;
-	size_t half_bytes = (size_t)mover->config.buffer_bytes / 2;
 	sy_status status = SY_OK;
 
 	if (!lane->made) {
@@ -158,13 +211,18 @@ sy_status sy_mover_lane_make(struct sy_mover_lane *lane, sy_error *err)
 		sy_mover_handle_messages(lane);
 		lane->made = true;
 	}
-	status = take_buffer(lane, err);
+	if (copied_bytes > 0)
+		status = take_any_buffer(lane, copied_bytes, err);
 	if (status != SY_OK)
 		return status;
 	for (uint32_t i = 0; i < 2; i++) {
-		lane->halves[i].data = lane->buffer->data + i * half_bytes;
-		lane->halves[i].used = 0;
-		lane->halves[i].op_count = 0;
+		struct sy_mover_half *half = &lane->halves[i];
+
+		half->room = lane->buffer != NULL ? lane->buffer->bytes / 2 : 0;
+		half->data = lane->buffer != NULL ? lane->buffer->data + i * half->room : NULL;
+		half->used = 0;
+		half->direct_bytes = 0;
+		half->op_count = 0;
 	}
 	return SY_OK;
 }
@@ -281,6 +339,10 @@ void sy_ucx_mover_account(struct sy_ucx_mover *mover, struct sy_ucx_account *ret
 	pthread_mutex_lock(&mover->lock);
 	*ret_account = (struct sy_ucx_account){
 		.written_bytes = mover->written_bytes, .read_bytes = mover->read_bytes,
+		.direct_bytes = mover->direct_bytes,
+		.register_count = __atomic_load_n(&mover->register_count, __ATOMIC_RELAXED),
+		.pool_bytes = mover->pool.base_count * mover->config.buffer_bytes +
+		              mover->pool.large_bytes,
 		.grave_bytes = mover->pool.buried_bytes, .grave_count = mover->pool.grave_count,
 		.poisoned = mover->pool.poisoned,
 	};
@@ -321,6 +383,7 @@ static void buffers_free(const struct sy_ucx_mover *mover, const struct sy_buffe
 	}
 }
 
+/* No worker is left that could touch what they hold. */
 static void graves_free(struct sy_ucx_mover *mover)
 {
 	for (struct sy_grave *account = mover->pool.graves, *next; account != NULL; account = next) {
@@ -329,6 +392,7 @@ static void graves_free(struct sy_ucx_mover *mover)
 		next = account->next;
 		if (account->buffer != NULL)
 			buffer_free(mover, mover_buffer(account->buffer));
+		sy_mover_direct_end(mover, &account->holds);
 		sy_mover_peer_unref(grave->peer);
 		free(grave);
 	}
@@ -363,6 +427,9 @@ void sy_ucx_mover_close(struct sy_ucx_mover *mover)
 	graves_free(mover);
 	buffers_free(mover, &mover->pool.free);
 	buffers_free(mover, &mover->pool.used);
+	if (mover->config.memories != NULL)
+		sy_ucx_memories_forget(mover->config.memories, mover);
 	sy_ucx_context_close(&mover->context);
+	sy_ucx_memories_unref(mover->config.memories);
 	unref(mover);
 }

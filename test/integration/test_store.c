@@ -125,6 +125,58 @@ static void test_reads_need_a_cover(void **state)
 	assert_int_equal(sy_store_release_rows(store, rows, 1, 0, NULL), SY_OK);
 }
 
+/* A value whose bytes lie in registered memory, put from there and read back to there, beside a
+ * part of it that goes elsewhere. */
+static void test_registered_memory(void **state)
+{
+	enum { BYTES = 1 << 20, PART = 100 << 10 };
+	sy_key key = {9, "r", 1};
+	sy_unit_keys units[] = {{0, &key, 1}};
+	uint64_t row = 9;
+	sy_unit_rows rows[] = {{0, &row, 1}};
+	sy_endpoint *endpoint;
+	sy_store *other;
+	sy_resolved_keys *resolved;
+	sy_located at;
+	struct store_blob made;
+	uint8_t *memory = malloc(BYTES), *elsewhere = malloc(PART);
+	sy_error err = {0};
+
+	(void)state;
+	assert_int_equal(sy_endpoint_open(&endpoint, &err), SY_OK);
+	assert_int_equal(sy_endpoint_register(endpoint, memory, BYTES, &err), SY_OK);
+	sy_store_options options = {.run_dir = cluster.run_dir, .timeout_ns = 60000000000u,
+	                            .endpoint = endpoint};
+	assert_int_equal(sy_store_open(&options, &other, &err), SY_OK);
+	for (uint32_t turn = 0; turn < 4; turn++) {
+		for (uint32_t i = 0; i < BYTES; i++)
+			memory[i] = (uint8_t)(i * 7 + (i >> 12) + turn);
+		store_blob_make(&made, 0, row, "r", memory, BYTES);
+		if (sy_store_put_segments(other, &made.blob, 0, &err) != SY_OK)
+			fail_msg("%s", err.message);
+		assert_int_equal(sy_store_resolve_keys(other, units, 1, 0, &resolved, &err), SY_OK);
+		assert_true(sy_resolved_at(resolved, 0, 0, &at));
+		sy_read reads[] = {{0, at.slab_offset, BYTES, memory},
+		                   {0, at.slab_offset + 5, PART, elsewhere}};
+		memset(memory, 0, BYTES);
+		if (sy_store_read_entries(other, reads, 2, 0, &err) != SY_OK)
+			fail_msg("%s", err.message);
+		for (uint32_t i = 0; i < BYTES; i++)
+			assert_int_equal(memory[i], (uint8_t)(i * 7 + (i >> 12) + turn));
+		assert_memory_equal(elsewhere, memory + 5, PART);
+		sy_resolved_keys_free(resolved);
+		assert_int_equal(sy_store_release_rows(other, rows, 1, 0, &err), SY_OK);
+	}
+	assert_int_equal(sy_endpoint_deregister(endpoint, memory, PART, &err), SY_E_INVALID);
+	assert_int_equal(sy_endpoint_deregister(endpoint, memory, BYTES, &err), SY_OK);
+	assert_int_equal(sy_endpoint_deregister(endpoint, memory, BYTES, &err), SY_E_INVALID);
+	assert_int_equal(sy_endpoint_register(endpoint, NULL, BYTES, &err), SY_E_INVALID);
+	sy_store_close(other);
+	sy_endpoint_close(endpoint);
+	free(memory);
+	free(elsewhere);
+}
+
 static void test_put_many(void **state)
 {
 	enum { BLOBS = 9 };
@@ -484,6 +536,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_put_resolve_read_release),
 		cmocka_unit_test(test_reads_need_a_cover),
+		cmocka_unit_test(test_registered_memory),
 		cmocka_unit_test(test_put_many),
 		cmocka_unit_test(test_bad_index_is_refused),
 		cmocka_unit_test(test_bad_calls),

@@ -183,18 +183,6 @@ static void test_killed(void **state)
 	}
 }
 
-static void wait_for_graves(struct rig *rig)
-{
-	struct sy_ucx_account account = {.grave_count = 1};
-
-	for (uint64_t end_ns = sy_clock_now_ns() + 20 * SECOND_NS; account.grave_count > 0;) {
-		sy_ucx_mover_poll(rig->mover);
-		sy_ucx_mover_account(rig->mover, &account);
-		assert_true(sy_clock_now_ns() < end_ns);
-	}
-	assert_int_equal(account.grave_bytes, 0);
-}
-
 /* The target stands still, the transfer is given up, the target goes on. What the caller has back,
  * and the region once it was proved finished, are not touched by anything any more. */
 static void test_stopped(void **state)

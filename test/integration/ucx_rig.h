@@ -43,7 +43,7 @@ struct rig {
 	struct sy_ucx_peer *peer;
 };
 
-static bool by_tcp(void)
+static inline bool by_tcp(void)
 {
 	const char *policy = getenv("SLABYARD_TEST_UNIT_POLICY");
 
@@ -51,7 +51,7 @@ static bool by_tcp(void)
 }
 
 /* What UCX is to use, for this process and those that it starts. */
-static void rig_choose(void)
+static inline void rig_choose(void)
 {
 	if (!by_tcp())
 		return;
@@ -60,7 +60,7 @@ static void rig_choose(void)
 }
 
 /* "10.0.0.1" of "tcp://10.0.0.1:*", or "::1" of "tcp://[::1]:*". */
-static void target_host(char out[64])
+static inline void target_host(char out[64])
 {
 	const char *listen = getenv("SLABYARD_TEST_UNIT_LISTEN"), *devices;
 
@@ -76,7 +76,7 @@ static void target_host(char out[64])
 		setenv("UCX_NET_DEVICES", devices, 1);
 }
 
-static bool read_whole(int fd, void *out, size_t bytes)
+static inline bool read_whole(int fd, void *out, size_t bytes)
 {
 	struct pollfd wanted = {.fd = fd, .events = POLLIN};
 	size_t got = 0;
@@ -93,7 +93,7 @@ static bool read_whole(int fd, void *out, size_t bytes)
 }
 
 /* The child: argv is program, "target", slab's descriptor, its orders, its answers. */
-static int run_target(char **argv)
+static inline int run_target(char **argv)
 {
 	int slab_fd = (int)strtol(argv[2], NULL, 10), order_fd = (int)strtol(argv[3], NULL, 10);
 	int answer_fd = (int)strtol(argv[4], NULL, 10);
@@ -141,14 +141,14 @@ static int run_target(char **argv)
 	return 0;
 }
 
-static void say(const struct rig *rig, enum word word, uint64_t session)
+static inline void say(const struct rig *rig, enum word word, uint64_t session)
 {
 	struct order order = {word, session};
 
 	assert_int_equal(write(rig->order_fd, &order, sizeof order), sizeof order);
 }
 
-static void expect(const struct rig *rig, enum word word, uint64_t session)
+static inline void expect(const struct rig *rig, enum word word, uint64_t session)
 {
 	struct order order = {0};
 
@@ -157,13 +157,16 @@ static void expect(const struct rig *rig, enum word word, uint64_t session)
 	assert_int_equal(order.session, session);
 }
 
-static void start_target(struct rig *rig, int slab_fd)
+static inline void start_target(struct rig *rig, int slab_fd)
 {
 	int orders[2], answers[2];
 	char words[3][16];
 
 	assert_int_equal(pipe(orders), 0);
 	assert_int_equal(pipe(answers), 0);
+	/* Not for the targets of other rigs, which would keep this one's orders open. */
+	fcntl(orders[1], F_SETFD, FD_CLOEXEC);
+	fcntl(answers[0], F_SETFD, FD_CLOEXEC);
 	snprintf(words[0], sizeof words[0], "%d", slab_fd);
 	snprintf(words[1], sizeof words[1], "%d", orders[0]);
 	snprintf(words[2], sizeof words[2], "%d", answers[1]);
@@ -185,10 +188,8 @@ static void start_target(struct rig *rig, int slab_fd)
 	expect(rig, WORD_ADMIT, SESSION);
 }
 
-static void rig_start(struct rig *rig, uint64_t graveyard_max_bytes)
+static inline void rig_start_with(struct rig *rig, struct sy_ucx_mover_config config)
 {
-	const struct sy_ucx_mover_config config = {.allow_tcp = by_tcp(),
-	                                           .graveyard_max_bytes = graveyard_max_bytes};
 	int slab_fd = memfd_create("slab", 0);
 	sy_error err = {0};
 
@@ -197,13 +198,20 @@ static void rig_start(struct rig *rig, uint64_t graveyard_max_bytes)
 	assert_ptr_not_equal(rig->slab, MAP_FAILED);
 	start_target(rig, slab_fd);
 	close(slab_fd);
+	config.allow_tcp = by_tcp();
 	if (sy_ucx_mover_open(&config, &rig->mover, &err) != SY_OK)
 		fail_msg("%s", err.message);
 	rig->peer = sy_ucx_peer_new(rig->mover, rig->address, SESSION, INCARNATION, SLAB_BYTES);
 }
 
+static inline void rig_start(struct rig *rig, uint64_t graveyard_max_bytes)
+{
+	rig_start_with(rig,
+	               (struct sy_ucx_mover_config){.graveyard_max_bytes = graveyard_max_bytes});
+}
+
 /* The target ends cleanly, unless the test has killed it. */
-static void rig_stop(struct rig *rig)
+static inline void rig_stop(struct rig *rig)
 {
 	int status = 0;
 
@@ -217,7 +225,7 @@ static void rig_stop(struct rig *rig)
 	munmap(rig->slab, SLAB_BYTES);
 }
 
-static sy_status move(struct sy_ucx_peer *peer, bool write, uint64_t offset, void *memory,
+static inline sy_status move(struct sy_ucx_peer *peer, bool write, uint64_t offset, void *memory,
                       uint64_t nbytes, uint64_t timeout_ns, uint64_t seq, bool *ret_in_flight,
                       sy_error *err)
 {
@@ -254,6 +262,18 @@ static inline bool holds(const uint8_t *memory, size_t bytes, uint8_t seed)
 			return false;
 	}
 	return true;
+}
+
+static inline void wait_for_graves(struct rig *rig)
+{
+	struct sy_ucx_account account = {.grave_count = 1};
+
+	for (uint64_t end_ns = sy_clock_now_ns() + 20 * SECOND_NS; account.grave_count > 0;) {
+		sy_ucx_mover_poll(rig->mover);
+		sy_ucx_mover_account(rig->mover, &account);
+		assert_true(sy_clock_now_ns() < end_ns);
+	}
+	assert_int_equal(account.grave_bytes, 0);
 }
 
 #endif
