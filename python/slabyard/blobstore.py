@@ -428,7 +428,8 @@ class UnitSlabStore:
         A range must lie inside an entry that a resolve of this store, not yet unpinned, returned
         for a key in keys_of[unit]. One READ a unit.
         Raises StaleRead (nothing covers it, the pin was outlived, or another incarnation lives:
-        resolve again), LostBlobs or TransferFailed with keys_of, DataPlaneTimeout.
+        resolve again), LostBlobs or TransferFailed with keys_of, DataPlaneTimeout. After any of
+        these a read may still land in memory that ep has registered: see Endpoint.deregister.
         """
         self._check_open()
         flat = []

@@ -47,8 +47,11 @@ class Endpoint:
         self._core = _core.Endpoint()
 
     def register(self, addr, nbytes):
-        """Registers memory for transfers. There is nothing to do: within a host bytes are copied,
-        and UCX is given none of the caller's memory.
+        """Registers memory that transfers to and from other hosts then use directly.
+
+        That is what of it is put or read in pieces of 64 KiB or more, each wholly in one
+        registration; all else goes through buffers of the library, which cost a copy. Within a
+        host it changes nothing.
 
         addr: where it begins, as array.ctypes.data or tensor.data_ptr() say. The memory must stay
         until deregister.
@@ -56,7 +59,13 @@ class Endpoint:
         self._core.register(addr, nbytes)
 
     def deregister(self, addr, nbytes):
-        """Undoes register of the same memory. Transfers of it must have ended."""
+        """Undoes a register of the same memory; calls that use it have returned.
+
+        Raises TransferError with in_flight: a transfer that was given up may still read or write
+        it. It stays registered, and must be kept; ask again, for it mostly takes milliseconds.
+        Until then a transfer that would use what a READ may still write raises the same.
+        ValueError: it is not registered.
+        """
         self._core.deregister(addr, nbytes)
 
     def transfer(self, op, remote, ranges, deadline=None):

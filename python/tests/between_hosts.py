@@ -74,9 +74,17 @@ class OnTheOtherHost(unittest.TestCase):
             resolved = store.resolve_keys({1: ["1@x"]}, None)
             offset, nbytes, *_ = resolved[1]["entries"]["1@x"]
             into = np.zeros(len(values), values.dtype)
+            ep.register(into.ctypes.data, into.nbytes)
             store.read_entries({1: [(offset, nbytes, into.ctypes.data)]}, {1: ["1@x"]}, None)
             store.unpin_all(resolved)
             np.testing.assert_array_equal(into, values)
+            into[:] = values[::-1]
+            where = [(into.ctypes.data, offset, nbytes)]
+            ep.transfer("WRITE", store._unit(1)["remote"], where, None)
+            into[:] = 0
+            ep.transfer("READ", store._unit(1)["remote"], where, None)
+            np.testing.assert_array_equal(into, values[::-1])
+            ep.deregister(into.ctypes.data, into.nbytes)
         grown = [now - then for now, then in zip(self.moved(), before)]
         self.assertEqual(grown[:2], [0, 0])
         self.assertGreaterEqual(min(grown[2:]), values.nbytes)

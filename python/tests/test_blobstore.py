@@ -146,10 +146,10 @@ class Units(StoreCase):
         with self.assertRaises(TransferError) as caught:
             self.ep.transfer("READ", remote, [(array.ctypes.data, 64 << 20, 4)])
         self.assertFalse(caught.exception.in_flight)
-        with self.assertRaises(ValueError):
-            self.ep.transfer("COPY", remote, [])
+        self.assertRaises(ValueError, self.ep.transfer, "COPY", remote, [])
         self.store.unpin_all(resolved)
         self.ep.deregister(array.ctypes.data, array.nbytes)
+        self.assertRaises(ValueError, self.ep.deregister, array.ctypes.data, array.nbytes)
 
 
 class Puts(StoreCase):
