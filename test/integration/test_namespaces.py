@@ -212,7 +212,7 @@ class TestNamespaces(unittest.TestCase):
         value = os.path.join(self.top, "value")
         with open(value, "wb") as file:
             file.write(os.urandom(1 << 20))
-        put = ("put", "0", "note", value, "--timeout", "10s", "--directory", self.directory,
+        put = ("put", "0", "note", value, "--timeout", "4s", "--directory", self.directory,
                "--keys", self.keys)  # fmt: skip
         done = self.in_container([], *put)
         self.assertEqual(done.returncode, 0, done.stderr)
