@@ -201,6 +201,8 @@ int sy_command_doctor(struct sy_cli *cli, int argc, char **argv)
 		.ucx_net_devices = getenv("UCX_NET_DEVICES"),
 	};
 	struct sy_doctor_finding findings[SY_DOCTOR_FINDINGS];
+	sy_error ucx = {0};
+	facts.ucx_fault = sy_unit_has_ucx(&ucx) == SY_OK ? NULL : ucx.message;
 	shm_look(&facts);
 	limits_look(&facts);
 	rdma_look(&facts);

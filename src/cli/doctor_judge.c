@@ -167,6 +167,12 @@ static void ucx_judge(const struct sy_doctor_wants *wants, const struct sy_docto
                       struct sy_doctor_finding *finding)
 {
 	sy_error err;
+	if (facts->ucx_fault != NULL) {
+		say(finding, wants->rdma ? SY_DOCTOR_WRONG : SY_DOCTOR_NOTE, "%s%s", facts->ucx_fault,
+		    wants->rdma ? "" : ": not needed on one host");
+		mend(finding, "apt-get install libucx0 # and, for a build of your own, libucx-dev");
+		return;
+	}
 	if (sy_ucx_policy_check(facts->ucx_tls, facts->ucx_net_devices, &err) == SY_OK) {
 		say(finding, SY_DOCTOR_OK, "UCX_TLS=%.60s keeps bytes off TCP", facts->ucx_tls);
 		return;

@@ -25,6 +25,7 @@ struct sy_doctor_facts {
 	int pidfd_error; /* errno of watching a process; 0: it can be watched */
 	uint32_t rdma_devices, rdma_active; /* those with a port that is up */
 	const char *ucx_tls, *ucx_net_devices; /* NULL: unset */
+	const char *ucx_fault; /* why there is no UCX to use; NULL: there is */
 };
 
 enum sy_doctor_state {

@@ -7,6 +7,11 @@
 
 static const char NONE[] = "this slabyard was built without UCX, and reaches no other host's slab";
 
+sy_status sy_ucx_is_there(sy_error *err)
+{
+	return sy_fail(err, SY_E_SYS, __func__, "%s", NONE);
+}
+
 sy_status sy_ucx_target_open(const struct sy_ucx_target_config *config,
                              struct sy_ucx_target **ret_target, sy_error *err)
 {

@@ -12,6 +12,13 @@
 #include "address.h"
 #include "fail.h"
 
+sy_status sy_ucx_is_there(sy_error *err)
+{
+	const struct sy_ucx_lib *lib;
+
+	return sy_ucx_lib_get(&lib, err);
+}
+
 static sy_status make_memory(struct sy_ucx_target *target, sy_error *err)
 {
 	const struct sy_ucx_lib *lib = target->context.lib;

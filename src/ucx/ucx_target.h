@@ -11,6 +11,9 @@
 
 struct sy_ucx_target;
 
+/* SY_E_SYS: this process can use no UCX at all, and why. */
+sy_status sy_ucx_is_there(sy_error *err);
+
 struct sy_ucx_target_config {
 	void *slab; /* outlives the target */
 	uint64_t slab_bytes, incarnation;

@@ -48,6 +48,14 @@ class TestNoUcx(unittest.TestCase):
             self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
             self.assertIn(TOLD.encode(), done.stderr)
 
+    def test_doctor(self):
+        done = subprocess.run(
+            [SLABYARD, "doctor", "--rdma"], capture_output=True, timeout=PATIENCE_S,
+            stdin=subprocess.DEVNULL, env={**os.environ, "UCX_TLS": "rc"},
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stdout, rb"wrong +ucx +this slabyard was built without UCX")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

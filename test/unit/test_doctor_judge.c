@@ -148,6 +148,11 @@ static void test_what_rdma_takes(void **state)
 	expect(&one_host, &facts, "ucx", SY_DOCTOR_NOTE,
 	       "UCX_TLS is not set, so UCX may take TCP: not needed on one host",
 	       "export UCX_TLS=rc,sm,self");
+	facts.ucx_fault = "there is none";
+	expect(&two_gib, &facts, "ucx", SY_DOCTOR_WRONG, "there is none",
+	       "apt-get install libucx0 # and, for a build of your own, libucx-dev");
+	expect(&one_host, &facts, "ucx", SY_DOCTOR_NOTE, "there is none: not needed on one host",
+	       "apt-get install libucx0 # and, for a build of your own, libucx-dev");
 }
 
 int main(void)
