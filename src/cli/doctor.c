@@ -1,6 +1,7 @@
 /* slabyard doctor: what stands in the way of a cluster here, and the line that mends it. */
 #include "cli.h"
 #include "commands.h"
+#include "daemon.h"
 #include "doctor_judge.h"
 #include "unit_config.h"
 

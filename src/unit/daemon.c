@@ -356,3 +356,8 @@ int sy_unit_run(const struct sy_unit_config *first, uint32_t count)
 	close_loop(loop);
 	return exit_status;
 }
+
+sy_status sy_unit_has_ucx(sy_error *err)
+{
+	return sy_ucx_is_there(err);
+}

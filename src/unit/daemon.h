@@ -11,4 +11,7 @@
  * once a process, before other threads are made. */
 int sy_unit_run(const struct sy_unit_config *first, uint32_t count);
 
+/* SY_E_SYS: no unit of this program can offer its values to other hosts, and why. */
+sy_status sy_unit_has_ucx(sy_error *err);
+
 #endif

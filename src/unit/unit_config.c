@@ -4,7 +4,6 @@
 #include "listen.h"
 #include "message.h"
 #include "ucx_policy.h"
-#include "ucx_target.h"
 #include "units.h"
 
 static const uint64_t second_ns = 1000000000u;
@@ -173,9 +172,4 @@ struct sy_core_params sy_unit_config_params(const struct sy_unit_config *config,
 		.retire_grace_ns = config->retire_grace_ns,
 		.park_max_ns = config->park_max_ns,
 	};
-}
-
-sy_status sy_unit_has_ucx(sy_error *err)
-{
-	return sy_ucx_is_there(err);
 }

@@ -51,7 +51,4 @@ sy_policy sy_unit_config_policy(const struct sy_unit_config *config);
 struct sy_core_params sy_unit_config_params(const struct sy_unit_config *config,
                                             uint64_t incarnation, uint64_t seed);
 
-/* SY_E_SYS: no unit of this program can offer its values to other hosts, and why. */
-sy_status sy_unit_has_ucx(sy_error *err);
-
 #endif
