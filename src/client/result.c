@@ -121,33 +121,78 @@ static size_t plus(size_t at, uint64_t nbytes)
 	return at > limit || nbytes > limit - at ? SIZE_MAX / 2 + 1 : at + nbytes;
 }
 
-/* Keys one after the other, each at a cache line; columns packed, each from a cache line on. */
+/* Columns packed, each from a cache line on: `at` becomes where each begins. Walks go over items
+ * as they lie, row by row. */
+static size_t lay_columns(struct sy_result *result, size_t *at)
+{
+	size_t columns = result->column_count, end = 0;
+
+	memset(at, 0, columns * sizeof *at);
+	for (size_t i = 0; i < result->count; i += columns) {
+		for (size_t c = 0; c < columns; c++)
+			at[c] = plus(at[c], result->items[i + c].nbytes);
+	}
+	for (size_t c = 0; c < columns; c++) {
+		size_t start = sy_align_up(end, SY_ENTRY_ALIGN_BYTES);
+
+		end = plus(start, at[c]);
+		at[c] = start;
+	}
+	return end;
+}
+
+static void point_columns(struct sy_result *result, size_t *at)
+{
+	size_t columns = result->column_count;
+
+	for (size_t i = 0; i < result->count; i += columns) {
+		for (size_t c = 0; c < columns; c++) {
+			result->items[i + c].data = result->memory + at[c];
+			at[c] += result->items[i + c].nbytes;
+		}
+	}
+}
+
+/* Keys one after the other, each at a cache line. */
+static size_t lay_keys(const struct sy_result *result)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < result->count; i++)
+		at = plus(at, sy_align_up(result->items[i].nbytes, SY_ENTRY_ALIGN_BYTES));
+	return at;
+}
+
+static void point_keys(struct sy_result *result)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < result->count; i++) {
+		result->items[i].data = result->memory + at;
+		at += sy_align_up(result->items[i].nbytes, SY_ENTRY_ALIGN_BYTES);
+	}
+}
+
 sy_status sy_result_layout(struct sy_result *result, sy_error *err)
 {
-	size_t columns = result->column_count, at = 0;
+	size_t columns = result->column_count;
+	size_t *at = malloc((columns + 1) * sizeof *at);
+	size_t end = 0;
 
-	for (int pass = 0; pass < 2; pass++) {
-		at = 0;
-		for (size_t c = 0; columns > 0 && c < columns; c++) {
-			at = sy_align_up(at, SY_ENTRY_ALIGN_BYTES);
-			for (size_t r = 0; r < result->row_count; r++) {
-				struct sy_result_item *item = &result->items[r * columns + c];
-
-				item->data = pass == 0 ? NULL : result->memory + at;
-				at = plus(at, item->nbytes);
-			}
-		}
-		for (size_t i = 0; columns == 0 && i < result->count; i++) {
-			result->items[i].data = pass == 0 ? NULL : result->memory + at;
-			at = plus(at, sy_align_up(result->items[i].nbytes, SY_ENTRY_ALIGN_BYTES));
-		}
-		if (pass == 1)
-			break;
-		result->memory = sy_block_new(at);
-		result->memory_bytes = at;
-		if (result->memory == NULL)
-			return sy_fail(err, SY_E_SYS, __func__, "no memory for a result of %zu bytes", at);
+	if (at != NULL) {
+		end = columns > 0 ? lay_columns(result, at) : lay_keys(result);
+		result->memory = sy_block_new(end);
+		result->memory_bytes = end;
 	}
+	if (result->memory == NULL) {
+		free(at);
+		return sy_fail(err, SY_E_SYS, __func__, "no memory for a result of %zu bytes", end);
+	}
+	if (columns > 0)
+		point_columns(result, at);
+	else
+		point_keys(result);
+	free(at);
 	return SY_OK;
 }
 
@@ -161,54 +206,74 @@ static bool same_form(const struct sy_result *result, const struct sy_result_ite
 	        (x->rank == y->rank && memcmp(x->tail, y->tail, sizeof x->tail) == 0));
 }
 
-static void summarize(struct sy_result *result, size_t c)
+/* One walk over the items, which lie row by row: `leads` holds the first there of each column. */
+static void summarize(struct sy_result *result, const struct sy_result_item **leads)
 {
-	size_t rows = result->row_count;
-	sy_got_column *column = &result->columns[c];
-	uint64_t *offsets = result->offsets + c * (rows + 1);
-	uint8_t *found = result->found + c * rows;
-	uint64_t *dim0 = result->dim0 + c * rows;
-	const struct sy_result_item *lead = NULL;
+	size_t rows = result->row_count, columns = result->column_count;
+	const struct sy_result_item *item = result->items;
 
-	*column = (sy_got_column){.offsets = offsets, .found = found, .dim0 = dim0, .dense = true};
-	offsets[0] = 0;
 	for (size_t r = 0; r < rows; r++) {
-		const struct sy_result_item *item = &result->items[r * result->column_count + c];
+		for (size_t c = 0; c < columns; c++, item++) {
+			sy_got_column *column = &result->columns[c];
+			uint64_t *offset = &result->offsets[c * (rows + 1) + r];
+			bool found = item->found != SY_FOUND_ABSENT;
 
-		found[r] = item->found != SY_FOUND_ABSENT;
-		dim0[r] = item->dim0;
-		offsets[r + 1] = offsets[r] + item->nbytes;
-		if (!found[r])
-			continue;
-		column->found_count++;
-		if (lead == NULL)
-			lead = item;
-		column->mixed = column->mixed || !same_form(result, lead, item);
-		column->dense = column->dense && item->nbytes == lead->nbytes && item->dim0 == lead->dim0;
+			result->found[c * rows + r] = found;
+			result->dim0[c * rows + r] = item->dim0;
+			offset[1] = offset[0] + item->nbytes;
+			if (!found)
+				continue;
+			if (leads[c] == NULL)
+				leads[c] = item;
+			column->found_count++;
+			column->mixed |= !same_form(result, leads[c], item);
+			column->dense &= item->nbytes == leads[c]->nbytes && item->dim0 == leads[c]->dim0;
+		}
 	}
-	column->dense = column->dense && !column->mixed && column->found_count == rows;
+}
+
+static void summarize_column(struct sy_result *result, size_t c,
+                             const struct sy_result_item *lead)
+{
+	sy_got_column *column = &result->columns[c];
+
+	column->dense = column->dense && !column->mixed && column->found_count == result->row_count;
 	if (lead != NULL) {
 		column->dtype = (sy_dtype)lead->dtype;
 		column->kind = (sy_kind)lead->kind;
 		column->shape = result->shapes[lead->shape];
 	}
-	if (rows > 0 && result->memory != NULL)
+	if (result->row_count > 0 && result->memory != NULL)
 		column->data = result->items[c].data;
 }
 
 sy_status sy_result_summarize(struct sy_result *result, sy_error *err)
 {
-	size_t cells = result->column_count * result->row_count;
+	size_t columns = result->column_count, rows = result->row_count, cells = columns * rows;
+	const struct sy_result_item **leads = calloc(columns + 1, sizeof(void *));
 
-	result->columns = calloc(result->column_count + 1, sizeof *result->columns);
-	result->offsets = calloc(cells + result->column_count + 1, sizeof *result->offsets);
-	result->found = calloc(cells + 1, 1);
-	result->dim0 = calloc(cells + 1, sizeof *result->dim0);
-	if (result->columns == NULL || result->offsets == NULL || result->found == NULL ||
-	    result->dim0 == NULL)
+	result->columns = calloc(columns + 1, sizeof *result->columns);
+	result->offsets = malloc((cells + columns + 1) * sizeof *result->offsets);
+	result->found = malloc(cells + 1);
+	result->dim0 = malloc((cells + 1) * sizeof *result->dim0);
+	if (leads == NULL || result->columns == NULL || result->offsets == NULL ||
+	    result->found == NULL || result->dim0 == NULL) {
+		free(leads);
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	for (size_t c = 0; c < result->column_count; c++)
-		summarize(result, c);
+	}
+	for (size_t c = 0; c < columns; c++) {
+		uint64_t *offsets = result->offsets + c * (rows + 1);
+
+		offsets[0] = 0;
+		result->columns[c] = (sy_got_column){
+			.offsets = offsets, .found = result->found + c * rows,
+			.dim0 = result->dim0 + c * rows, .dense = true,
+		};
+	}
+	summarize(result, leads);
+	for (size_t c = 0; c < columns; c++)
+		summarize_column(result, c, leads[c]);
+	free(leads);
 	return SY_OK;
 }
 
