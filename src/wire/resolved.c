@@ -1,4 +1,6 @@
-/* The result of resolve_keys: ten runs of bytes, one item a key in each of the first eight. */
+/* The result of resolve_keys: ten runs of bytes, one item a key in each of the first eight.
+ * Numbers take four bytes each where all of a run fit, and most do: a reply is copied four times
+ * on its way. */
 #include "wire_parts.h"
 
 enum { TAIL_BYTES = 3 };
@@ -24,17 +26,31 @@ static void write_u8(struct sy_buf *buf, const struct sy_reply *reply, bool all,
 		room[k] = sy_found_is_value(reply->resolved.found[k]) ? values[k] : 0;
 }
 
-static void write_u64(struct sy_buf *buf, const struct sy_reply *reply, bool all,
-                      const uint64_t *values)
+/* Zero for a key without a value. */
+static uint64_t used_value(const struct sy_reply *reply, const uint64_t *values, uint32_t k)
 {
-	if (all) {
-		sy_mp_write_bin(buf, values, 8 * (size_t)reply->key_count);
+	return sy_found_is_value(reply->resolved.found[k]) ? values[k] : 0;
+}
+
+static void write_numbers(struct sy_buf *buf, const struct sy_reply *reply, bool all,
+                          const uint64_t *values)
+{
+	size_t count = reply->key_count;
+	uint64_t bits = 0;
+	for (uint32_t k = 0; k < count; k++)
+		bits |= all ? values[k] : used_value(reply, values, k);
+	if (bits > UINT32_MAX && all) {
+		sy_mp_write_bin(buf, values, 8 * count);
 		return;
 	}
-	uint8_t *room = sy_mp_write_bin_room(buf, 8 * (size_t)reply->key_count);
-	for (uint32_t k = 0; room != NULL && k < reply->key_count; k++) {
-		bool used = sy_found_is_value(reply->resolved.found[k]);
-		sy_store_u64(room + 8 * (size_t)k, used ? values[k] : 0);
+	size_t width = bits > UINT32_MAX ? 8 : 4;
+	uint8_t *room = sy_mp_write_bin_room(buf, width * count);
+	for (uint32_t k = 0; room != NULL && k < count; k++, room += width) {
+		uint64_t value = all ? values[k] : used_value(reply, values, k);
+		if (width == 8)
+			sy_store_u64(room, value);
+		else
+			sy_store_u32(room, (uint32_t)value);
 	}
 }
 
@@ -70,26 +86,44 @@ void sy_resolved_write(struct sy_buf *buf, const struct sy_reply *reply)
 	sy_mp_write_bin(buf, resolved->found, reply->key_count);
 	write_u8(buf, reply, all, resolved->dtype);
 	write_u8(buf, reply, all, resolved->kind);
-	write_u64(buf, reply, all, resolved->offset);
-	write_u64(buf, reply, all, resolved->nbytes);
-	write_u64(buf, reply, all, resolved->generation);
-	write_u64(buf, reply, all, resolved->dim0);
+	write_numbers(buf, reply, all, resolved->offset);
+	write_numbers(buf, reply, all, resolved->nbytes);
+	write_numbers(buf, reply, all, resolved->generation);
+	write_numbers(buf, reply, all, resolved->dim0);
 	write_tails(buf, reply);
 	write_shapes(buf, resolved);
 	sy_mp_write_bin(buf, reply->inline_bytes.data, reply->inline_bytes.bytes);
 }
 
-/* Exactly key_count items of `bytes` each, copied so that they are aligned. */
-static void *read_array(struct sy_mp_reader *reader, struct sy_scratch *scratch, size_t bytes,
-                        uint32_t key_count)
+static uint8_t *read_bytes(struct sy_mp_reader *reader, struct sy_scratch *scratch,
+                           uint32_t key_count)
 {
-	uint32_t count;
-	const uint8_t *items = sy_mp_read_items(reader, bytes, key_count, &count);
-	if (count != key_count)
+	struct sy_span run = sy_mp_read_bin(reader, key_count);
+	if (run.bytes != key_count)
 		sy_mp_fail(reader, "answers another number of keys than asked");
-	void *room = sy_wire_take(reader, scratch, key_count, bytes);
+	uint8_t *room = sy_wire_take(reader, scratch, key_count, 1);
 	if (room != NULL)
-		memcpy(room, items, bytes * key_count);
+		memcpy(room, run.data, key_count);
+	return room;
+}
+
+static uint64_t *read_numbers(struct sy_mp_reader *reader, struct sy_scratch *scratch,
+                              uint32_t key_count)
+{
+	size_t count = key_count;
+	struct sy_span run = sy_mp_read_bin(reader, 8 * count);
+	if (run.bytes != 8 * count && run.bytes != 4 * count)
+		sy_mp_fail(reader, "answers another number of keys than asked");
+	uint64_t *room = sy_wire_take(reader, scratch, key_count, sizeof *room);
+	if (room == NULL)
+		return NULL;
+	if (run.bytes == 4 * count) {
+		for (size_t k = 0; k < count; k++)
+			room[k] = sy_load_u32(run.data + 4 * k);
+	} else {
+		for (size_t k = 0; k < count; k++)
+			room[k] = sy_load_u64(run.data + 8 * k);
+	}
 	return room;
 }
 
@@ -216,13 +250,13 @@ void sy_resolved_read(struct sy_mp_reader *reader, struct sy_scratch *scratch, u
 	struct sy_resolved *resolved = &reply->resolved;
 	struct forms forms = {0};
 	sy_mp_expect_array(reader, SY_RESOLVED_COUNT);
-	resolved->found = read_array(reader, scratch, 1, key_count);
-	resolved->dtype = read_array(reader, scratch, 1, key_count);
-	resolved->kind = read_array(reader, scratch, 1, key_count);
-	resolved->offset = read_array(reader, scratch, 8, key_count);
-	resolved->nbytes = read_array(reader, scratch, 8, key_count);
-	resolved->generation = read_array(reader, scratch, 8, key_count);
-	resolved->dim0 = read_array(reader, scratch, 8, key_count);
+	resolved->found = read_bytes(reader, scratch, key_count);
+	resolved->dtype = read_bytes(reader, scratch, key_count);
+	resolved->kind = read_bytes(reader, scratch, key_count);
+	resolved->offset = read_numbers(reader, scratch, key_count);
+	resolved->nbytes = read_numbers(reader, scratch, key_count);
+	resolved->generation = read_numbers(reader, scratch, key_count);
+	resolved->dim0 = read_numbers(reader, scratch, key_count);
 	resolved->tail = read_tails(reader, scratch, key_count);
 	resolved->shapes = read_shapes(reader, scratch, key_count, &resolved->shape_count);
 	reply->inline_bytes = sy_mp_read_bin(reader, SY_MESSAGE_INLINE_TOTAL_BYTES);

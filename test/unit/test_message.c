@@ -137,10 +137,10 @@ static void test_the_form_is_as_written_down(void **state)
 	static const uint8_t reply_form[] = {
 		0x95, 0xc4, 20, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0xc3,
 		0x9a, 0xc4, 2, 0, 2, 0xc4, 2, 0, 12, 0xc4, 2, 0, 1,
-		0xc4, 16, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
-		0xc4, 16, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0,
-		0xc4, 16, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0,
-		0xc4, 16, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
+		0xc4, 8, 0, 0, 0, 0, 1, 0, 0, 0, /* four bytes each where all fit */
+		0xc4, 8, 0, 0, 0, 0, 8, 0, 0, 0,
+		0xc4, 16, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0,
+		0xc4, 8, 0, 0, 0, 0, 1, 0, 0, 0,
 		0xc4, 6, 0, 0, 0, 1, 0, 0, 0xc4, 10, 1, 2, 2, 0, 0, 0, 0, 0, 0, 0,
 		0xc4, 9, 'z', 1, 2, 3, 4, 5, 6, 7, 8, 11, 0xcd, 1, 0,
 	};
@@ -176,7 +176,7 @@ static void test_the_form_is_as_written_down(void **state)
 	drawn_kind[1] = SY_KIND_TENSOR;
 	drawn_offset[1] = drawn_dim0[1] = drawn_tail[1] = 1;
 	drawn_nbytes[1] = 8;
-	drawn_generation[1] = 5;
+	drawn_generation[1] = ((uint64_t)1 << 32) + 5;
 	sy_reply_encode(&reply, SY_OP_RESOLVE_KEYS, &buf);
 	assert_int_equal(buf.bytes, sizeof reply_form);
 	assert_memory_equal(buf.data, reply_form, sizeof reply_form);

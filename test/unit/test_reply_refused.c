@@ -109,8 +109,8 @@ static const struct {
 	{NBYTES, 15, 0x80, "outside the inline bytes"},
 	{NBYTES, 8, 7, "does not match its length"},
 	{NBYTES, 8, 0, "does not match its length"},
-	{DIM0, 8, 2, "does not match its length"},
-	{DIM0, 15, 1, "does not match its length"},
+	{DIM0, 4, 2, "does not match its length"},
+	{DIM0, 7, 1, "does not match its length"},
 	{DTYPE, 1, 20, "unknown dtype"},
 	{DTYPE, 1, 0, "without a dtype"},
 	{DTYPE, 1, SY_DTYPE_F64, "does not match its length"},
@@ -124,7 +124,7 @@ static const struct {
 	{KIND, 2, 8, "unknown kind"},
 	{KIND, 2, SY_KIND_JSON_NULL, "null with bytes"},
 	{DTYPE, 2, 1, "has a dtype but is no tensor"},
-	{DIM0, 16, 1, "along no dimension"},
+	{DIM0, 8, 1, "along no dimension"},
 	{NBYTES, 23, 0x50, "too long"},
 	{SHAPES, 0, 9, "shape that cannot be read"},
 	{SHAPES, 1, 3, "shape that cannot be read"},
@@ -148,7 +148,7 @@ static void test_each_byte_of_a_resolve(void **state)
 static void test_each_length_of_a_resolve(void **state)
 {
 	(void)state;
-	static const uint8_t item_bytes[] = {1, 1, 1, 8, 8, 8, 8, 3, 1};
+	static const uint8_t item_bytes[] = {1, 1, 1, 8, 8, 4, 4, 3, 1};
 	for (uint32_t n = 0; n < COUNT_OF(item_bytes); n++) {
 		struct sy_reply reply = three_keys();
 		struct sy_buf buf = {0};
