@@ -3,6 +3,8 @@
  * something within every limit; none reads past its end (run with ASan). */
 #include "reply_fixture.h"
 
+enum { OURS = SY_PROTOCOL_VERSION, OTHER };
+
 static void assert_name_valid(struct sy_span name)
 {
 	assert_true(name.bytes >= 1 && name.bytes <= SY_FIELD_MAX_BYTES);
@@ -330,14 +332,14 @@ static void test_hostile_counts(void **state)
 	REFUSED(SY_OP_PUT_INLINE, "over the limit", 0x94, 0xc6, 0xff, 0xff, 0xff, 0xff);
 	REFUSED(SY_OP_PUT_INLINE, "cut off", 0x94, 0xc6, 0x00, 0x10, 0x00, 0x00);
 	REFUSED(SY_OP_PIN_CHECK, "over the limit", 0x91, 0xc6, 0xff, 0xff, 0xff, 0xff);
-	REFUSED(SY_OP_HELLO, "over the limit", 0x99, 1, 3, 0xdb, 0xff, 0xff, 0xff, 0xff);
+	REFUSED(SY_OP_HELLO, "over the limit", 0x99, OURS, 3, 0xdb, 0xff, 0xff, 0xff, 0xff);
 	REFUSED(SY_OP_HELLO, "cut off", 0xdd, 0xff, 0xff, 0xff, 0xff, 1);
 	REFUSED(SY_OP_SCAN, "cut off", 0x95, 0, 0, 0, 0xdc, 0xff, 0xff);
 	/* Skipped parts as well: of a hello of another version. */
-	REFUSED(SY_OP_HELLO, "cut off", 0x92, 2, 0xdd, 0xff, 0xff, 0xff, 0xff);
-	REFUSED(SY_OP_HELLO, "cut off", 0x92, 2, 0xdf, 0xff, 0xff, 0xff, 0xff);
-	REFUSED(SY_OP_HELLO, "cut off", 0x92, 2, 0xc6, 0xff, 0xff, 0xff, 0xff);
-	REFUSED(SY_OP_HELLO, "cut off", 0x92, 2, 0xc9, 0xff, 0xff, 0xff, 0xff, 0);
+	REFUSED(SY_OP_HELLO, "cut off", 0x92, OTHER, 0xdd, 0xff, 0xff, 0xff, 0xff);
+	REFUSED(SY_OP_HELLO, "cut off", 0x92, OTHER, 0xdf, 0xff, 0xff, 0xff, 0xff);
+	REFUSED(SY_OP_HELLO, "cut off", 0x92, OTHER, 0xc6, 0xff, 0xff, 0xff, 0xff);
+	REFUSED(SY_OP_HELLO, "cut off", 0x92, OTHER, 0xc9, 0xff, 0xff, 0xff, 0xff, 0);
 }
 
 static void test_hostile_depth(void **state)
@@ -346,7 +348,7 @@ static void test_hostile_depth(void **state)
 	enum { DEPTH = 10000 };
 	static uint8_t args[DEPTH + 3];
 	args[0] = 0x92;
-	args[1] = 2; /* the version */
+	args[1] = OTHER; /* the version */
 	memset(args + 2, 0x91, DEPTH);
 	args[DEPTH + 2] = 0xc0;
 	assert_args_refused(SY_OP_HELLO, args, sizeof args, "nested too deep");
@@ -434,11 +436,11 @@ static void test_each_check_of_a_request(void **state)
 	REFUSED(SY_OP_SCAN, "number belongs", 0x95, 0xff, 0, 0, 0x90, 1);
 	REFUSED(SY_OP_SCAN, "number belongs", 0x95, 0xca, 0, 0, 0, 0, 0, 0, 0x90, 1);
 	REFUSED(SY_OP_SCAN, "never uses", 0x95, 0xc1, 0, 0, 0x90, 1);
-	REFUSED(SY_OP_HELLO, "another number of items", 0x98, 1, 3, 0xa0, 0, 0, 0, 0, 0);
+	REFUSED(SY_OP_HELLO, "another number of items", 0x98, OURS, 3, 0xa0, 0, 0, 0, 0, 0);
 	REFUSED(SY_OP_HELLO, "more items", 0xdc, 0, 65, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 	        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 	        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-	REFUSED(SY_OP_HELLO, "out of range", 0x99, 0xce, 0, 0, 0, 1, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0);
+	REFUSED(SY_OP_HELLO, "out of range", 0x99, 0xce, 0, 0, 0, OURS, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0);
 	/* One row, one field; field_of of two, of none, of a field that is not there. */
 	REFUSED(SY_OP_RESOLVE_KEYS, "over the limit", 0x94, 0x91, 0xa1, 'x', 0xc4, 8, 0, 0, 0, 0, 0, 0,
 	        0, 0, 0xc4, 4, 0, 0, 0, 0, 0);
