@@ -28,7 +28,7 @@ def exercise(build, seeds):
     for old in build.rglob("*.gcda"):
         old.unlink()
     meson = [os.environ.get("MESON", "meson"), "test", "-C", build, "--no-rebuild"]
-    meson += ["--timeout-multiplier", "4"]  # counting, and not optimised
+    meson += ["--timeout-multiplier", "8"]  # counting, and not optimised
     runs = {
         "unit tests": [*meson, "--suite", "unit"],
         "integration tests": [*meson, "--suite", "integration"],

@@ -276,7 +276,7 @@ static void run_share(const struct options *options, uint32_t job, int to_parent
 	fflush(stdout);
 	bool sent = write(to_parent, &sum, sizeof sum) == (ssize_t)sizeof sum &&
 	            write(to_parent, &failed, sizeof failed) == (ssize_t)sizeof failed;
-	_exit(sent ? 0 : EXIT_VIOLATED);
+	exit(sent ? 0 : EXIT_VIOLATED); /* not _exit: what counts lines, and leaks, does so then */
 }
 
 static uint64_t run_jobs(const struct options *options, struct sim_counts *sum)
