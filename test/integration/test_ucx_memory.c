@@ -1,5 +1,7 @@
 /* Memory that a caller registered, and the buffers for all other: what goes straight, what is
  * registered and how often, and that what is deregistered is touched by nothing. */
+#include <sched.h>
+
 #include "ucx_rig.h"
 
 enum { MIB = 1 << 20, DIRECT_BYTES = 64 << 10 };
@@ -142,7 +144,7 @@ static void test_mixed_with_what_is_copied(void **state)
 	all[OWN] = other;
 	rig_start_with(&rig, (struct sy_ucx_mover_config){
 		.memories = memories, .buffer_bytes = DIRECT_BYTES});
-	for (uint32_t round = 0; round < 30; round++) {
+	for (uint32_t round = 0; round < 12; round++) {
 		uint8_t seed = (uint8_t)sy_prng_next(&prng);
 
 		draw_mixture(&prng, own, other, &mixture);
@@ -181,7 +183,7 @@ static void test_repeated_moves_register_nothing_new(void **state)
 	sy_prng_seed(&prng, harness_seed());
 	must_register(memories, own, LARGE_BYTES);
 	rig_start_with(&rig, (struct sy_ucx_mover_config){.memories = memories});
-	for (uint32_t i = 0; i < 120; i++) {
+	for (uint32_t i = 0; i < 60; i++) {
 		bool first = i < 2 * COUNT_OF(sizes); /* each once, of each */
 		size_t nbytes = sizes[first ? i / 2 : sy_prng_below(&prng, COUNT_OF(sizes))];
 		uint8_t *memory = (first ? i % 2 == 0 : sy_prng_chance(&prng, 50)) ? own : other;
@@ -331,6 +333,78 @@ static void test_what_a_read_uses_is_not_given_back(void **state)
 	hurt_in_the_middle(false);
 }
 
+enum { THREADS = 4, MOVES = 12, PART_BYTES = 512 << 10 };
+
+struct mover_thread {
+	struct rig *rig;
+	uint8_t *memory; /* its part */
+	uint64_t offset;
+	pthread_t thread;
+	bool wrong;
+	uint32_t *left; /* threads that run */
+};
+
+static void *move_on(void *argument)
+{
+	struct mover_thread *mine = argument;
+
+	for (uint8_t i = 0; i < MOVES && !mine->wrong; i++) {
+		bool in_flight;
+
+		fill(mine->memory, PART_BYTES, i);
+		mine->wrong = move(mine->rig->peer, true, mine->offset, mine->memory, PART_BYTES,
+		                   60 * SECOND_NS, 0, &in_flight, NULL) != SY_OK;
+		memset(mine->memory, 0, PART_BYTES);
+		mine->wrong = mine->wrong ||
+		              move(mine->rig->peer, false, mine->offset, mine->memory, PART_BYTES,
+		                   60 * SECOND_NS, 0, &in_flight, NULL) != SY_OK ||
+		              !holds(mine->memory, PART_BYTES, i);
+	}
+	__atomic_sub_fetch(mine->left, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Memory that is registered, given back and registered again beside transfers that use it. */
+static void test_many_threads_use_what_comes_and_goes(void **state)
+{
+	struct sy_ucx_memories *memories = sy_ucx_memories_new();
+	uint8_t *memory = map_bytes(THREADS * PART_BYTES);
+	struct mover_thread threads[THREADS];
+	uint32_t left = THREADS, given_back = 0, at = 0;
+	struct rig rig;
+
+	(void)state;
+	rig_start_with(&rig, (struct sy_ucx_mover_config){.memories = memories});
+	for (uint32_t i = 0; i < THREADS; i++) {
+		must_register(memories, memory + i * PART_BYTES, PART_BYTES);
+		threads[i] = (struct mover_thread){.rig = &rig, .memory = memory + i * PART_BYTES,
+		                                   .offset = i * PART_BYTES, .left = &left};
+		assert_int_equal(pthread_create(&threads[i].thread, NULL, move_on, &threads[i]), 0);
+	}
+	while (__atomic_load_n(&left, __ATOMIC_ACQUIRE) > 0) {
+		const uint8_t *part = memory + (at++ % THREADS) * PART_BYTES;
+		sy_status status = deregister(memories, part, PART_BYTES, NULL);
+
+		assert_true(status == SY_OK || status == SY_E_TRANSFER);
+		if (status == SY_OK) {
+			given_back++;
+			must_register(memories, part, PART_BYTES);
+		}
+		sched_yield(); /* the threads are what takes time */
+	}
+	for (uint32_t i = 0; i < THREADS; i++) {
+		pthread_join(threads[i].thread, NULL);
+		assert_false(threads[i].wrong);
+	}
+	print_message("given back %u times\n", given_back);
+	for (uint32_t i = 0; i < THREADS; i++)
+		assert_int_equal(deregister(memories, memory + i * PART_BYTES, PART_BYTES, NULL), SY_OK);
+	assert_true(account_of(&rig).direct_bytes > 0);
+	rig_stop(&rig);
+	munmap(memory, THREADS * PART_BYTES);
+	sy_ucx_memories_unref(memories);
+}
+
 /* Movers come and go, and each has what it uses registered for itself. */
 static void test_one_memory_serves_several_movers(void **state)
 {
@@ -391,6 +465,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_larger_buffers_are_kept_up_to_the_pools_bound),
 		cmocka_unit_test(test_what_a_write_uses_is_not_given_back),
 		cmocka_unit_test(test_what_a_read_uses_is_not_given_back),
+		cmocka_unit_test(test_many_threads_use_what_comes_and_goes),
 		cmocka_unit_test(test_one_memory_serves_several_movers),
 		cmocka_unit_test(test_a_small_one_that_failed_does_not_poison),
 	};
