@@ -23,8 +23,9 @@ static const char details[] =
 	"allocated, committing, published, demoting, released, retired, quarantined, loading,\n"
 	"staging, rounding; they sum to capacity_bytes), rows, entries, sessions, pins and further\n"
 	"counts; those of a disk tier begin with ssd_, and shm_put_bytes, shm_get_bytes,\n"
-	"ucx_put_bytes and ucx_get_bytes tell what went over which transport. A unit that did\n"
-	"not answer has null for bytes and a message.\n";
+	"ucx_put_bytes and ucx_get_bytes tell what went over which transport (of gets: what\n"
+	"clients were told the place of, to read it there). A unit that did not answer has null\n"
+	"for bytes and a message.\n";
 
 struct cluster {
 	const struct sy_cli *cli;
