@@ -102,6 +102,23 @@ void sy_region_give(struct sy_core *core, uint32_t index)
 	sy_hole_enter(core, index);
 }
 
+void sy_region_trim(struct sy_core *core, uint32_t index, uint64_t bytes)
+{
+	const struct sy_region *region = sy_region_at(core, index);
+	uint64_t need = sy_align_up(bytes, core->tables.spaces[region->space].align);
+	SY_ASSERT(!region->is_hole && bytes > 0 && need <= region->bytes);
+	if (need >= region->bytes)
+		return;
+	if (region->next != 0 && sy_region_at(core, region->next)->is_hole) {
+		sy_hole_leave(core, region->next);
+		join_next(core, index);
+	}
+	/* There are as many descriptors as regions with a hole behind each. */
+	SY_ASSERT(descriptors_left(core, 1));
+	cut(core, index, need);
+	sy_hole_enter(core, region->next);
+}
+
 uint32_t sy_region_carve(struct sy_core *core, enum sy_space_id id, uint64_t offset,
                          uint64_t bytes)
 {

@@ -15,6 +15,9 @@ void sy_region_init(struct sy_core *core);
  * left. The caller notes its blob in the region. */
 uint32_t sy_region_take(struct sy_core *core, enum sy_space_id space, uint64_t bytes);
 void sy_region_give(struct sy_core *core, uint32_t region);
+/* Keeps the first bytes (rounded up, at least 1) of a region that is taken and gives back what is
+ * behind them; bounded as a give is. */
+void sy_region_trim(struct sy_core *core, uint32_t region, uint64_t bytes);
 /* Takes exactly this run (offset aligned, bytes rounded up), which lies in a hole; for the
  * rebuild. 0 if it does not. O(1) where it lies in the first run of the space, so a rebuild
  * goes from the last one down. */

@@ -84,6 +84,18 @@ static void step_take(struct sy_core *core, struct model *model, uint64_t bytes)
 	model_add(model, (struct run){ holes.best_offset, need, region });
 }
 
+/* The front of one that is taken stays. */
+static void step_trim(struct sy_core *core, struct model *model, struct sy_prng *prng)
+{
+	struct run run = model_drop(model, (uint32_t)sy_prng_below(prng, model->count));
+	uint64_t bytes = 1 + sy_prng_below(prng, run.bytes);
+	sy_region_trim(core, run.region, bytes);
+	assert_int_equal(region_at(core, run.region)->offset, run.offset);
+	run.bytes = sy_align_up(bytes, 64);
+	assert_int_equal(region_at(core, run.region)->bytes, run.bytes);
+	model_add(model, run);
+}
+
 /* Sizes of one of four tastes, so that slabs end up in quite different fragments. */
 static uint64_t random_bytes(struct sy_prng *prng, uint64_t slab_bytes, uint32_t taste)
 {
@@ -116,6 +128,8 @@ static void random_walk(uint64_t seed, uint32_t max_entries, uint64_t slab_bytes
 		}
 		if (sy_prng_chance(&prng, takes) && model.count < max_entries) {
 			step_take(core, &model, random_bytes(&prng, slab_bytes, taste));
+		} else if (model.count > 0 && sy_prng_chance(&prng, 10)) {
+			step_trim(core, &model, &prng);
 		} else if (model.count > 0) {
 			struct run run = model_drop(&model, (uint32_t)sy_prng_below(&prng, model.count));
 			sy_region_give(core, run.region);
