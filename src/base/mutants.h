@@ -69,6 +69,10 @@
 	X(62, let_memory_go_at_burial, 3, base) \
 	X(63, hold_memory_for_ever, 6, base) \
 	X(64, read_over_a_doubt, 3, base) \
-	X(65, call_a_landing_read_over, 3, base)
+	X(65, call_a_landing_read_over, 3, base) \
+	X(66, keep_aborted_grant, 7, core) \
+	X(67, write_past_a_grant, 1, client) \
+	X(68, use_a_grant_twice, 3, client) \
+	X(69, forget_grants_at_session_end, 7, client)
 
 #endif

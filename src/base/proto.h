@@ -10,7 +10,7 @@
 enum {
 	/* Goes up with every change of a message, or of the rings that both sides map: what does not
 	 * fit is told at once. */
-	SY_PROTOCOL_VERSION = 2,
+	SY_PROTOCOL_VERSION = 3,
 	SY_SLOT_COUNT = 64,              /* requests a session may have outstanding */
 	SY_NOTICES_OPEN_MAX = 4096,      /* unacknowledged notices of a session */
 	SY_NOTICES_PER_MESSAGE = 256,
@@ -42,8 +42,8 @@ enum sy_op {
 #undef SY_OP_ENUM
 };
 
-/* 20 bytes on the wire. Names the request and, for an alloc or a resolve, the reservation or
- * the pin it made. */
+/* 20 bytes on the wire. Names the request and, for an alloc, a commit or a resolve, the
+ * reservation, the grant or the pin it made. */
 struct sy_request_id {
 	uint64_t session;
 	uint64_t seq;
@@ -156,7 +156,7 @@ struct sy_outcome {
 	uint8_t why;      /* enum sy_why */
 	uint8_t answer;   /* enum sy_answer, of alloc, commit, put_inline */
 	uint64_t need, free, hole; /* of UnitFull */
-	uint64_t offset, generation; /* of a region */
+	uint64_t offset, generation; /* of a region; of a commit: of the one it grants, 0: none */
 	uint64_t count;   /* entries a release cleared; session number of a hello */
 };
 
@@ -256,6 +256,7 @@ struct sy_resolved {
 	X(requests, "requests") \
 	X(dropped, "dropped") \
 	X(puts, "puts") \
+	X(granted_puts, "granted_puts") \
 	X(overwritten, "overwritten") \
 	X(resolved, "resolved") \
 	X(cleared, "cleared") \

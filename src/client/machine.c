@@ -68,6 +68,8 @@ static void clear_answer(struct sy_machine_op *op)
 	sy_buf_reset(&op->result);
 	op->reserved = false;
 	op->pending = false;
+	op->granted = op->tried_again = false;
+	op->next_bytes = 0;
 	op->ending = SY_OP_END_NONE;
 	op->backoff_ns = 0;
 }
@@ -79,11 +81,13 @@ void sy_machine_start(struct sy_machine *machine, struct sy_machine_op *op, uint
 	op->request = (uint8_t)first_request(op->kind);
 	op->incarnation =
 		op->kind == SY_OP_KIND_COMMIT ? op->commit.incarnation : machine->incarnation;
+	if (op->kind == SY_OP_KIND_RELEASE)
+		sy_machine_grants_return(machine, now_ns); /* who clears wants the room */
 	if (machine->closed)
 		sy_machine_op_finish(machine, op, SY_OP_END_CLOSED, now_ns);
 	else if (now_ns >= op->deadline_ns)
 		sy_machine_op_finish(machine, op, SY_OP_END_TIMEOUT, now_ns);
-	else
+	else if (op->kind != SY_OP_KIND_PUT || !sy_machine_grant_take(machine, op, now_ns))
 		sy_machine_op_queue(machine, op, SY_MACHINE_LIST_QUEUED);
 }
 
@@ -104,6 +108,9 @@ void sy_machine_written(struct sy_machine *machine, struct sy_machine_op *op, bo
 		sy_machine_op_finish(machine, op, SY_OP_END_WRITE, now_ns);
 	} else {
 		op->request = SY_OP_COMMIT;
+		if (machine->grant_count == SY_MACHINE_GRANTS_MAX ||
+		    machine->notices.count >= SY_MACHINE_NOTICES_HIGH)
+			op->next_bytes = 0;
 		sy_machine_op_queue(machine, op, SY_MACHINE_LIST_FIRST);
 	}
 }
@@ -125,6 +132,7 @@ void sy_machine_close(struct sy_machine *machine, uint64_t now_ns)
 		SY_MACHINE_LIST_BACKOFF, SY_MACHINE_LIST_WRITE_DUE,
 	};
 	machine->closed = true;
+	sy_machine_grants_return(machine, now_ns);
 	for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
 		while (machine->lists[lists[i]].head != NULL)
 			sy_machine_op_stop(machine, machine->lists[lists[i]].head, SY_OP_END_CLOSED, now_ns);

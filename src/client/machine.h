@@ -6,6 +6,7 @@
  * takes effects with sy_machine_next until there is none. One call at a time (the shell locks).
  *
  *   op PUT         queued -> alloc -> WRITE (the shell copies) -> commit -> done
+ *                  WRITE -> commit -> done      (into a region that an earlier commit was granted)
  *   op PUT_INLINE  queued -> put_inline -> done
  *   op COMMIT      queued -> commit -> done     (of a PUT whose commit came to no answer)
  *   op RESOLVE     queued -> resolve_keys -> done
@@ -99,6 +100,9 @@ struct sy_machine_op {
 	uint8_t list;        /* where it is linked */
 	bool reserved;       /* `name` is a reservation of ours, to be aborted if not published */
 	bool pending;        /* the unit accepted it and answered "pending" */
+	bool granted;        /* PUT: `name` is the commit that its region was granted to */
+	bool tried_again;    /* UnitFull was answered once by giving grants back */
+	uint64_t next_bytes; /* its commit asks for a grant of so many */
 	bool over;           /* its WRITE is proved finished, which will be said to be in flight */
 	uint8_t ending;      /* enum sy_op_end that awaits it at sy_machine_written */
 	uint32_t slot;
@@ -187,6 +191,8 @@ void sy_machine_close(struct sy_machine *machine, uint64_t now_ns);
 /* The next effect; false: there is none until the next call or sy_machine_deadline. */
 bool sy_machine_next(struct sy_machine *machine, struct sy_machine_effect *ret_effect,
                      uint64_t now_ns);
+/* Does it keep a region for the next put that the commit of this name was granted? */
+bool sy_machine_has_grant(const struct sy_machine *machine, struct sy_request_id name);
 /* When the next tick is due; UINT64_MAX: never. May be earlier than anything happens. */
 uint64_t sy_machine_deadline(const struct sy_machine *machine);
 

@@ -7,6 +7,8 @@
  *              |        v
  *            FIRST <- BACKOFF   Busy, pending, a resolve without an answer: new seq
  *
+ * A PUT that finds a grant goes from start to WRITE_DUE at once.
+ *
  * An op holds a slot in SENT only, so that neither a long WRITE nor a Busy unit takes slots
  * from others. Ops that a request was already spent on (FIRST) go before new ones (QUEUED). */
 #ifndef SY_MACHINE_IMPL_H
@@ -24,6 +26,7 @@ enum {
 	SY_MACHINE_NOTICES_HIGH = SY_NOTICES_OPEN_MAX - 192,
 	/* Free places in the ring for what the requests now out may come to: one notice each. */
 	SY_MACHINE_NOTICES_SLACK = 2 * SY_SLOT_COUNT,
+	SY_MACHINE_GRANTS_MAX = 4,
 };
 
 #define SY_MACHINE_BUSY_NS UINT64_C(200000000)
@@ -61,6 +64,13 @@ struct sy_machine_notices {
 	uint64_t due_ns;   /* a heartbeat goes out by then, if one waits */
 };
 
+/* A region of this session's for a put that is still to come. */
+struct sy_machine_grant {
+	struct sy_request_id name;
+	uint64_t offset, generation, nbytes;
+	uint64_t due_ns; /* it goes back then */
+};
+
 struct sy_machine {
 	struct sy_machine_config config;
 	enum sy_machine_state link; /* DOWN, GREETING or READY; closed is apart */
@@ -80,6 +90,10 @@ struct sy_machine {
 
 	struct sy_machine_ops lists[SY_MACHINE_LIST_COUNT];
 	uint64_t timer_ns; /* no op's wake_ns is before it */
+
+	struct sy_machine_grant grants[SY_MACHINE_GRANTS_MAX];
+	uint32_t grant_count;
+	uint64_t put_ns, put_bytes; /* when the last PUT began, and its size */
 
 	struct sy_machine_notices notices;
 	struct sy_notice sending[SY_NOTICES_PER_MESSAGE];
@@ -141,6 +155,17 @@ void sy_machine_notices_load(struct sy_machine *machine, struct sy_request *requ
 void sy_machine_notices_acknowledge(struct sy_machine *machine, uint64_t done, uint64_t now_ns);
 /* A new session begins: numbers from 1. */
 void sy_machine_notices_renumber(struct sy_machine *machine, bool keep, uint64_t now_ns);
+
+/* machine_grant.c */
+/* Notes that a PUT begins; true: it has a grant, and its WRITE is due. */
+bool sy_machine_grant_take(struct sy_machine *machine, struct sy_machine_op *op, uint64_t now_ns);
+/* A commit was answered with one. False, and nothing is changed: memory is short. */
+bool sy_machine_grant_add(struct sy_machine *machine, const struct sy_machine_op *op,
+                          const struct sy_reply *reply, uint64_t now_ns);
+/* Gives all back: their session ended, or the room is wanted. */
+void sy_machine_grants_return(struct sy_machine *machine, uint64_t now_ns);
+/* Gives back those that lay idle. */
+void sy_machine_grants_tick(struct sy_machine *machine, uint64_t now_ns);
 
 /* machine_link.c */
 void sy_machine_link_hello_reply(struct sy_machine *machine, const struct sy_reply *reply,

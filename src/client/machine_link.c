@@ -27,6 +27,9 @@ static void end_session(struct sy_machine *machine, uint64_t now_ns)
 		if (op->ending == SY_OP_END_NONE)
 			op->ending = SY_OP_END_SESSION;
 	}
+	if (SY_MUTANT(69))
+		machine->grant_count = 0;
+	sy_machine_grants_return(machine, now_ns);
 	machine->session = 0;
 }
 

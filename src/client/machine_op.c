@@ -133,6 +133,9 @@ void sy_machine_op_give_up(struct sy_machine *machine, struct sy_machine_op *op,
 		sy_machine_notices_give_up(machine, unpin, now_ns);
 		return;
 	case SY_OP_COMMIT: /* its alloc's name is aborted when the op ends */
+		if (op->next_bytes > 0) /* it may have been granted a region, or will be */
+			abort_name(machine, id, false, now_ns);
+		return;
 	case SY_OP_HELLO:
 	case SY_OP_PIN_CHECK:
 	case SY_OP_HEARTBEAT:
@@ -217,4 +220,5 @@ void sy_machine_tick(struct sy_machine *machine, uint64_t now_ns)
 	scan(machine, SY_MACHINE_LIST_FIRST, now_ns);
 	scan(machine, SY_MACHINE_LIST_QUEUED, now_ns);
 	scan(machine, SY_MACHINE_LIST_WRITE_DUE, now_ns);
+	sy_machine_grants_tick(machine, now_ns);
 }

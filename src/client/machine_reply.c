@@ -64,6 +64,10 @@ static void on_ok(struct sy_machine *machine, struct sy_machine_op *op,
 		if (op->outcome.answer == SY_ANSWER_REGION) {
 			on_region(machine, op, reply);
 		} else if (op->outcome.answer == SY_ANSWER_PUBLISHED) {
+			bool grants = op->next_bytes > 0 && op->request == SY_OP_COMMIT &&
+			              reply->outcome.generation != 0;
+			if (grants && !sy_machine_grant_add(machine, op, reply, now_ns))
+				return; /* as if the reply was lost: the resend is answered the same */
 			sy_machine_op_finish(machine, op, SY_OP_END_OK, now_ns);
 		} else {
 			op->pending = true;
@@ -91,6 +95,7 @@ static void on_ok(struct sy_machine *machine, struct sy_machine_op *op,
 static void on_busy(struct sy_machine *machine, struct sy_machine_op *op, uint64_t now_ns)
 {
 	op->was_busy = true;
+	sy_machine_grants_return(machine, now_ns);
 	bool fenced = op->outcome.busy == SY_BUSY_FENCED;
 	uint64_t wait_ns = sy_machine_op_busy_ns(op);
 	if (fenced && op->request != SY_OP_RESOLVE_KEYS) {
@@ -108,6 +113,20 @@ static void on_busy(struct sy_machine *machine, struct sy_machine_op *op, uint64
 		sy_machine_op_backoff(machine, op, wait_ns, now_ns);
 }
 
+/* What this client keeps for later puts may be the very room that this one lacks: it goes back
+ * with the next message, and the unit is asked once more. */
+static bool is_tried_again(struct sy_machine *machine, struct sy_machine_op *op, uint64_t now_ns)
+{
+	bool had_grants = machine->grant_count > 0;
+	sy_machine_grants_return(machine, now_ns);
+	if (!had_grants || op->tried_again ||
+	    (op->request != SY_OP_ALLOC && op->request != SY_OP_PUT_INLINE))
+		return false;
+	op->tried_again = true;
+	sy_machine_op_queue(machine, op, SY_MACHINE_LIST_FIRST);
+	return true;
+}
+
 static void on_fault(struct sy_machine *machine, struct sy_machine_op *op, uint64_t now_ns)
 {
 	switch ((enum sy_fault)op->outcome.fault) {
@@ -116,7 +135,8 @@ static void on_fault(struct sy_machine *machine, struct sy_machine_op *op, uint6
 		return;
 	case SY_FAULT_UNIT_FULL:
 		refused(op);
-		sy_machine_op_finish(machine, op, SY_OP_END_FULL, now_ns);
+		if (!is_tried_again(machine, op, now_ns))
+			sy_machine_op_finish(machine, op, SY_OP_END_FULL, now_ns);
 		return;
 	case SY_FAULT_MISSING:
 		refused(op);

@@ -68,6 +68,12 @@ static void fill(const struct sy_machine *machine, const struct sy_machine_op *o
 		if (op->kind == SY_OP_KIND_PUT) {
 			request->commit.blob_id = op->put.blob_id;
 			request->commit.generation = op->outcome.generation;
+			request->commit.next_bytes = op->next_bytes;
+			if (op->granted) {
+				request->commit.grant = op->name;
+				request->commit.nbytes = op->put.nbytes;
+				request->commit.entry_count = op->put.entry_count;
+			}
 		} else {
 			request->commit.blob_id = op->commit.blob_id;
 			request->commit.generation = op->commit.generation;

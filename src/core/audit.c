@@ -149,7 +149,7 @@ static const char *blobs_fault(struct sy_core *core, struct totals *totals)
 		totals->blobs++;
 		totals->by_id += blob->by_id;
 		bool gone = blob->state == SY_BLOB_RETIRED || blob->state == SY_BLOB_QUARANTINED
-			|| blob->entry_count == 0; /* a copy */
+			|| blob->entry_count == 0; /* a copy or a grant */
 		if (blob->by_id == gone)
 			return "a blob that is gone is found by its id, or one that is not is not";
 		if (blob->generation == 0 || blob->generation >= core->tables.next_generation

@@ -43,7 +43,7 @@ static const char *blob_fault(struct sy_core *core, uint32_t index, uint32_t *io
 	const struct sy_tiered *t = sy_tiered_at(core, index);
 	uint32_t held = t->running;
 	for (uint32_t at = t->copies.head; at != 0; at = sy_tiered_at(core, at)->copy_link.next) {
-		if (sy_tiered_at(core, at)->source != index || sy_blob_at(core, at)->entry_count != 0)
+		if (sy_tiered_at(core, at)->source != index || !sy_blob_is_copy(sy_blob_at(core, at)))
 			return "a copy stands with a blob that it is not of";
 		held += sy_tiered_at(core, at)->running;
 	}
@@ -70,7 +70,7 @@ const char *sy_tier_fault(struct sy_core *core)
 		fault = list_fault(core, (enum sy_tier_list)list, &total);
 	for (uint32_t i = 1; i <= core->tables.blobs.touched && fault == NULL; i++) {
 		const struct sy_blob *blob = sy_blob_at(core, i);
-		copies += blob->state != SY_BLOB_FREE && blob->entry_count == 0;
+		copies += blob->state != SY_BLOB_FREE && sy_blob_is_copy(blob);
 		fault = blob_fault(core, i, &io, &listed);
 	}
 	if (fault == NULL && copies != tier->copy_count)

@@ -81,7 +81,7 @@ static uint32_t blobs_in(struct sy_core *core, enum sy_blob_state state)
 }
 
 static const char *reservations_fault(struct sy_core *core, const struct sy_session *session,
-                                      uint32_t *count)
+                                      uint32_t *count, uint64_t *granted_bytes)
 {
 	if (!chain_right(core, &core->tables.blobs, offsetof(struct sy_blob, session_link),
 	                 &session->blobs))
@@ -93,6 +93,7 @@ static const char *reservations_fault(struct sy_core *core, const struct sy_sess
 			return "a session holds a blob that is no reservation";
 		if (blob->name.session != session->number || sy_reserve_find(core, blob->name) != i)
 			return "a reservation has another session's name, or is not found by it";
+		*granted_bytes += sy_blob_is_grant(blob) ? blob->nbytes : 0;
 		i = blob->session_link.next;
 	}
 	*count += session->blobs.count;
@@ -166,6 +167,7 @@ static const char *sessions_fault(struct sy_core *core)
 {
 	const struct sy_volatile *v = &core->volatiles;
 	uint32_t sessions = 0, reservations = 0, pins = 0, refs = 0;
+	uint64_t granted_bytes = 0;
 	const char *fault = NULL;
 	for (uint32_t i = 1; i <= v->sessions.touched && fault == NULL; i++) {
 		const struct sy_session *session = sy_session_at(core, i);
@@ -174,7 +176,7 @@ static const char *sessions_fault(struct sy_core *core)
 		sessions++;
 		if (sy_session_find(core, session->number) != i)
 			return "a session is not found by its number";
-		fault = reservations_fault(core, session, &reservations);
+		fault = reservations_fault(core, session, &reservations, &granted_bytes);
 		if (fault == NULL)
 			fault = pins_fault(core, i, &pins, &refs);
 		if (fault == NULL)
@@ -188,6 +190,8 @@ static const char *sessions_fault(struct sy_core *core)
 	    != blobs_in(core, SY_BLOB_ALLOCATED) + blobs_in(core, SY_BLOB_RETIRED)
 	       + blobs_in(core, SY_BLOB_COMMITTING))
 		return "a reservation belongs to no session";
+	if (granted_bytes != v->granted_bytes)
+		return "the bytes of grants are wrong";
 	if (pins != v->pins.used || refs != v->pin_refs.used)
 		return "a pin or a reference of one belongs to nobody";
 	return NULL;

@@ -178,16 +178,34 @@ uint32_t sy_blob_alloc(struct sy_core *core, uint32_t ns, sy_blob_id id, enum sy
 	blob->entry_count = entry_count;
 	sy_name_hold(core, &core->tables.namespaces, ns, 1);
 	region_open(core, index, region);
-	link_id(core, index);
+	if (entry_count > 0)
+		link_id(core, index);
 	sy_blob_move(core, index, SY_BLOB_ALLOCATED);
 	return index;
+}
+
+void sy_blob_claim(struct sy_core *core, uint32_t index, sy_blob_id id, uint64_t nbytes,
+                   uint32_t entry_count)
+{
+	struct sy_blob *blob = sy_blob_at(core, index);
+	const struct sy_region *region = region_of(core, blob);
+	SY_ASSERT(blob->state == SY_BLOB_ALLOCATED && sy_blob_is_grant(blob));
+	SY_ASSERT(nbytes > 0 && nbytes <= blob->nbytes && entry_count > 0);
+	core->tables.rounding_bytes -= region->bytes - blob->nbytes;
+	core->tables.bytes[SY_BLOB_ALLOCATED] -= blob->nbytes - nbytes;
+	sy_region_trim(core, blob->region, nbytes);
+	core->tables.rounding_bytes += region->bytes - nbytes;
+	blob->nbytes = nbytes;
+	blob->id = id;
+	blob->entry_count = entry_count;
+	link_id(core, index);
 }
 
 /* Gives back all that a blob whose state is FREE already still has. */
 static void give_back(struct sy_core *core, uint32_t index)
 {
 	struct sy_blob *blob = sy_blob_at(core, index);
-	bool is_copy = sy_tier_is_on(core) && blob->entry_count == 0;
+	bool is_copy = sy_tier_is_on(core) && sy_blob_is_copy(blob);
 	if (blob->by_id)
 		unlink_id(core, index);
 	sy_entry_drop_all(core, index);
@@ -244,7 +262,7 @@ void sy_blob_restore(struct sy_core *core, uint32_t index, uint32_t region, uint
 	}
 	blob->id_next = 0;
 	blob->by_id = 0;
-	/* Copies have no entries and are found by no id. */
+	/* Copies and grants have no entries and are found by no id. */
 	if (blob->state != SY_BLOB_RETIRED && blob->state != SY_BLOB_QUARANTINED
 	    && blob->entry_count > 0)
 		link_id(core, index);

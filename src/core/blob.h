@@ -12,12 +12,29 @@ static inline struct sy_blob *sy_blob_at(struct sy_core *core, uint32_t index)
 	return sy_pool_at(core, &core->tables.blobs, index);
 }
 
+/* Of two kinds no id tells: a copy of what is on disk, which has no name either, and a grant, a
+ * region whose put is still to come (grant.h). */
+static inline bool sy_blob_is_copy(const struct sy_blob *blob)
+{
+	return blob->entry_count == 0 && blob->name.session == 0;
+}
+
+static inline bool sy_blob_is_grant(const struct sy_blob *blob)
+{
+	return blob->entry_count == 0 && blob->name.session != 0;
+}
+
 /* A blob in state ALLOCATED with a new region and generation, found by its id; it holds its own
  * reference to the namespace. 0 and the resource that is short (BLOBS or BYTES) if there is no
  * room in that space. nbytes is 1..SY_BLOB_MAX_BYTES, and no blob of this id is found by
- * sy_blob_find. */
+ * sy_blob_find. entry_count 0: a grant, which has no id yet. */
 uint32_t sy_blob_alloc(struct sy_core *core, uint32_t ns, sy_blob_id id, enum sy_space_id space,
                        uint64_t nbytes, uint32_t entry_count, enum sy_resource *ret_short);
+
+/* A grant (below) becomes the blob of this id: nbytes of its region are kept, what is beyond goes
+ * back. Entries are still to come; no blob of this id is found by sy_blob_find. */
+void sy_blob_claim(struct sy_core *core, uint32_t blob, sy_blob_id id, uint64_t nbytes,
+                   uint32_t entry_count);
 
 /* A blob in state LOADING, a copy of nbytes of one that is ON_SSD, with a new region and
  * generation and no entries, not found by any id. 0: there is no room. */

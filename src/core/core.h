@@ -57,6 +57,10 @@ struct sy_event_request {
 		struct {
 			sy_blob_id blob_id;
 			uint64_t generation, until_ns;
+			uint64_t next_bytes; /* asks for a grant of so many for the next put; 0: for none */
+			struct sy_request_id grant; /* that the put was written to; session 0: to an alloc's */
+			uint64_t nbytes;      /* of a put in a grant, as is entry_count */
+			uint32_t entry_count;
 			const sy_index *index; /* decoded and checked; NULL: not read, or not valid */
 		} commit;
 		struct {
@@ -175,9 +179,10 @@ struct sy_effects {
  * after the effects that follow it. now_ns never goes back. Never fails: what is wrong with a
  * request is in its reply. Work of a step is bounded by the limits of proto.h.
  *
- * What a reply hands out: the region of an alloc is the client's to write until it commits it,
- * aborts it, or its session ends; the blobs of a resolve are held until its unpin, its expiry
- * (other hosts) or the end of the client's process. An outcome with a fault hands out nothing. */
+ * What a reply hands out: the region of an alloc, and one that a commit grants for the next put,
+ * is the client's to write until it commits it, aborts it, or its session ends; the blobs of a
+ * resolve are held until its unpin, its expiry (other hosts) or the end of the client's process.
+ * An outcome with a fault hands out nothing. */
 void sy_core_step(struct sy_core *core, const struct sy_event *event, uint64_t now_ns,
                   struct sy_effects *ret_effects);
 

@@ -1,6 +1,7 @@
 /* alloc, commit and put_inline: how blobs come to be. */
 #include "blob.h"
 #include "entry.h"
+#include "grant.h"
 #include "guard.h"
 #include "handle.h"
 #include "park.h"
@@ -91,21 +92,23 @@ enum sy_run sy_handle_alloc(struct sy_call *call)
 }
 
 /* A blob keeps the generation of its alloc, whatever region it has moved to. */
-static bool is_grant(const struct sy_blob *b, const struct sy_event_request *request)
+static bool is_generation(const struct sy_blob *b, const struct sy_event_request *request)
 {
 	return b->generation == request->commit.generation || SY_MUTANT(13);
 }
 
-/* The blob that this commit would publish, ALLOCATED by this session and of this grant; or 0. */
+/* The blob that this commit would publish: ALLOCATED, this session's, of this generation; or 0. */
 static uint32_t committable(struct sy_core *core, const struct sy_session *session,
                             const struct sy_event_request *request)
 {
-	uint32_t blob = sy_blob_find(core, session->ns, request->commit.blob_id);
+	bool granted = sy_commit_is_granted(request);
+	uint32_t blob = granted ? sy_grant_find(core, request)
+	                        : sy_blob_find(core, session->ns, request->commit.blob_id);
 	if (blob == 0)
 		return 0;
 	const struct sy_blob *b = sy_blob_at(core, blob);
 	bool mine = b->state == SY_BLOB_ALLOCATED && b->name.session == session->number &&
-	            is_grant(b, request);
+	            is_generation(b, request);
 	return mine ? blob : 0;
 }
 
@@ -151,26 +154,61 @@ static enum sy_run spill(struct sy_call *call, uint32_t blob, const sy_index *in
 	return SY_RUN_ANSWER;
 }
 
+/* A put into a grant is its alloc as well: what an alloc would be told, it is told. False: the
+ * outcome is the answer, or *ret_run. */
+static bool may_claim(struct sy_call *call, uint32_t grant, enum sy_run *ret_run)
+{
+	struct sy_core *core = call->step->core;
+	const struct sy_event_request *r = call->request;
+	uint32_t known = sy_blob_find(core, call->session->ns, r->commit.blob_id);
+	*ret_run = SY_RUN_ANSWER;
+	if (!sy_grant_holds(sy_blob_at(core, grant), r->commit.nbytes) || r->commit.entry_count == 0 ||
+	    r->commit.entry_count > SY_ENTRIES_PER_BLOB_MAX) {
+		*ret_run = sy_refuse(call, SY_WHY_SIZE);
+	} else if (known != 0) {
+		*ret_run = answer_existing(call, known, r->commit.nbytes, r->commit.entry_count);
+		if (call->outcome->answer == SY_ANSWER_PUBLISHED)
+			sy_reserve_free(core, grant); /* its client takes it for used */
+	} else if (core->unit_state == SY_UNIT_DRAINING) {
+		*ret_run = sy_refuse_busy(call, SY_BUSY_DRAINING);
+	} else {
+		return true;
+	}
+	return false;
+}
+
 static enum sy_run commit_allocated(struct sy_call *call, uint32_t blob)
 {
 	struct sy_core *core = call->step->core;
-	const sy_index *index = call->request->commit.index;
+	const struct sy_event_request *r = call->request;
+	const sy_index *index = r->commit.index;
 	const struct sy_blob *b = sy_blob_at(core, blob);
-	if (too_late(call, call->request->commit.until_ns))
+	bool granted = sy_commit_is_granted(r);
+	uint64_t nbytes = granted ? r->commit.nbytes : b->nbytes;
+	uint32_t entry_count = granted ? r->commit.entry_count : b->entry_count;
+	enum sy_run run = SY_RUN_ANSWER;
+	if (too_late(call, r->commit.until_ns))
 		return sy_refuse(call, SY_WHY_TOO_LATE);
-	if (index == NULL || index->blob_bytes > b->nbytes)
+	if (granted && !may_claim(call, blob, &run))
+		return run;
+	if (index == NULL || index->blob_bytes > nbytes)
 		return sy_refuse(call, SY_WHY_INDEX);
-	if (memcmp(&index->blob_id, &b->id, sizeof b->id) != 0)
+	if (memcmp(&index->blob_id, &r->commit.blob_id, sizeof index->blob_id) != 0)
 		return sy_refuse(call, SY_WHY_BLOB_ID);
-	if (index->entry_count != b->entry_count)
+	if (index->entry_count != entry_count)
 		return sy_refuse(call, SY_WHY_ENTRY_COUNT);
 	if (!has_room(call, index))
 		return SY_RUN_ANSWER;
 	if (sy_region_space_of(core, b->offset) == SY_SPACE_STAGING)
 		return spill(call, blob, index);
 	sy_reserve_remove(core, blob);
+	if (granted) {
+		sy_blob_claim(core, blob, r->commit.blob_id, nbytes, entry_count);
+		core->volatiles.granted_puts++;
+	}
 	publish(call, blob, index);
 	count_written(call, index);
+	sy_grant_next(call);
 	return SY_RUN_ANSWER;
 }
 
@@ -183,7 +221,7 @@ enum sy_run sy_handle_commit(struct sy_call *call)
 		return commit_allocated(call, blob);
 	blob = sy_blob_find(core, call->session->ns, r->commit.blob_id);
 	const struct sy_blob *b = blob == 0 ? NULL : sy_blob_at(core, blob);
-	if (b != NULL && is_grant(b, r) && b->state != SY_BLOB_ALLOCATED) {
+	if (b != NULL && is_generation(b, r) && b->state != SY_BLOB_ALLOCATED) {
 		call->outcome->answer =
 			b->state == SY_BLOB_COMMITTING ? SY_ANSWER_PENDING : SY_ANSWER_PUBLISHED;
 	} else {
@@ -237,6 +275,8 @@ bool sy_core_commit_region(struct sy_core *core, const struct sy_event_request *
 		return false;
 	*ret_offset = sy_blob_at(core, blob)->offset;
 	*ret_nbytes = sy_blob_at(core, blob)->nbytes;
+	if (sy_commit_is_granted(request))
+		*ret_nbytes = sy_min_u64(*ret_nbytes, request->commit.nbytes);
 	return true;
 }
 

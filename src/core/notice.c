@@ -10,7 +10,7 @@ static void abort_reservation(struct sy_core *core, const struct sy_notice *noti
                               uint64_t now_ns)
 {
 	uint32_t blob = sy_reserve_find(core, notice->name);
-	if (blob == 0)
+	if (blob == 0 || (sy_blob_is_grant(sy_blob_at(core, blob)) && SY_MUTANT(66)))
 		return;
 	if (sy_blob_at(core, blob)->state == SY_BLOB_COMMITTING)
 		sy_tier_abort(core, blob, now_ns);

@@ -27,6 +27,8 @@ struct sy_core_params {
 	uint32_t eager_max_bytes; /* blobs of put_inline */
 	uint32_t inline_max_bytes;  /* one inline value of a resolve */
 	uint32_t inline_total_bytes; /* all inline values of one reply */
+	uint64_t grant_max_bytes; /* of a region given before its put; 0: none is */
+	uint64_t grant_total_bytes; /* of all of them */
 	bool remote_write;        /* a transport reaches the slab from other hosts */
 	uint64_t read_pin_ns, heartbeat_ns, session_expire_ns, retire_grace_ns, park_max_ns;
 };

@@ -122,6 +122,7 @@ static void forget_volatiles(struct sy_core *core)
 	for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++)
 		*chains[i] = (struct sy_chain){0};
 	volatiles->reservation_count = 0;
+	volatiles->granted_bytes = 0;
 	sy_tier_reset(core);
 }
 

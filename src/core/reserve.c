@@ -28,6 +28,8 @@ void sy_reserve_add(struct sy_core *core, uint32_t blob, uint32_t session,
 	sy_chain_append(core, &core->tables.blobs, session_link_at,
 	                &sy_session_at(core, session)->blobs, blob);
 	core->volatiles.reservation_count++;
+	if (sy_blob_is_grant(b))
+		core->volatiles.granted_bytes += b->nbytes;
 }
 
 uint32_t sy_reserve_find(struct sy_core *core, struct sy_request_id name)
@@ -53,6 +55,8 @@ void sy_reserve_remove(struct sy_core *core, uint32_t blob)
 	sy_chain_remove(core, &core->tables.blobs, session_link_at,
 	                &sy_session_at(core, session)->blobs, blob);
 	core->volatiles.reservation_count--;
+	if (sy_blob_is_grant(b))
+		core->volatiles.granted_bytes -= b->nbytes;
 	if (b->timer_ns != 0) {
 		sy_chain_remove(core, &core->tables.blobs, timer_link_at,
 		                &core->volatiles.graced_blobs, blob);

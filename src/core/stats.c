@@ -38,6 +38,7 @@ void sy_core_stats(struct sy_core *core, struct sy_unit_stats *ret_stats)
 		.requests = v->requests,
 		.dropped = v->dropped,
 		.puts = v->puts,
+		.granted_puts = v->granted_puts,
 		.overwritten = v->overwritten,
 		.resolved = v->resolved,
 		.cleared = v->cleared,

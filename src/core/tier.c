@@ -339,7 +339,7 @@ void sy_tier_done(struct sy_step *step, const struct sy_event *event)
 	    !sy_tiered_at(core, index)->running)
 		return;
 	/* A copy has no entries and no record of its own. */
-	if (blob->entry_count == 0)
+	if (sy_blob_is_copy(blob))
 		sy_load_done(core, index, event->disk.result, step->now_ns);
 	else
 		write_done(core, index, event, step->now_ns);

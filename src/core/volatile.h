@@ -199,11 +199,13 @@ struct sy_volatile {
 	struct sy_chain running_jobs;
 	struct sy_tier tier;
 	uint32_t reservation_count; /* blobs in all sessions' chains */
+	uint64_t granted_bytes;     /* of those that are grants */
 	/* Scratch of one step: fields as a set, and the fields of a resolve in its order. */
 	struct sy_field_set field_set;
 	uint16_t field_ids[SY_FIELDS_PER_REQUEST_MAX];
 	uint64_t random[4]; /* struct sy_prng, for session numbers */
 	uint64_t requests, dropped, puts, overwritten, resolved, cleared, protocol_errors;
+	uint64_t granted_puts; /* those of the puts that were written to a grant */
 	/* Of blobs that sessions of this host (shm) and of others (ucx) wrote into the slab
 	 * themselves, and of values that they were told to read there. */
 	uint64_t shm_put_bytes, shm_get_bytes, ucx_put_bytes, ucx_get_bytes;

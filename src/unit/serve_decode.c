@@ -63,6 +63,10 @@ static void fill_commit(struct sy_serve *serve, const struct sy_commit_args *arg
 	event->commit.blob_id = args->blob_id;
 	event->commit.generation = args->generation;
 	event->commit.until_ns = args->until_ns;
+	event->commit.next_bytes = args->next_bytes;
+	event->commit.grant = args->grant;
+	event->commit.nbytes = args->nbytes;
+	event->commit.entry_count = args->entry_count;
 	event->commit.index = NULL;
 	if (!sy_core_commit_region(serve->core, event, &offset, &nbytes))
 		return;

@@ -63,6 +63,7 @@ static void answer_hello(const struct sy_serve *serve, struct sy_reply *reply, b
 		.max_keys = SY_KEYS_PER_RESOLVE_MAX,
 		.max_entries = SY_ENTRIES_PER_BLOB_MAX,
 		.max_message_bytes = SY_MESSAGE_MAX_BYTES,
+		.grant_max_bytes = params->grant_max_bytes,
 		.transports = local ? SY_TRANSPORT_SHM : remote ? SY_TRANSPORT_UCX : 0u,
 	};
 	if (remote)

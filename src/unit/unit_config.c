@@ -14,6 +14,9 @@ enum { MAX_PINS = 65536, MAX_FIELDS = 4096, MAX_NAMESPACES = 256, MAX_SHAPES = 6
 /* A disk reads so much about as fast as less of it. */
 enum { LOAD_WHOLE_BYTES = 1 << 20 };
 enum { MAX_PARKED = 1024, MAX_JOBS = 64, MAX_SESSIONS = 1024 };
+/* A round trip is little beside the copy of a larger one. All that are out at a time take at most
+ * this share of the slab from those who put other sizes. */
+enum { GRANT_MAX_BYTES = 4 << 20, GRANTS_SHARE = 16 };
 /* A blob up to so many bytes is copied four times more to spare a round trip, which takes longer
  * from 12 KiB on as well. */
 enum { EAGER_BYTES = 32 << 10, INLINE_BYTES = 8 << 10 };
@@ -165,6 +168,8 @@ struct sy_core_params sy_unit_config_params(const struct sy_unit_config *config,
 		.eager_max_bytes = config->eager_max_bytes,
 		.inline_max_bytes = config->inline_max_bytes,
 		.inline_total_bytes = SY_MESSAGE_INLINE_TOTAL_BYTES,
+		.grant_max_bytes = GRANT_MAX_BYTES,
+		.grant_total_bytes = config->slab_bytes / GRANTS_SHARE,
 		.remote_write = sy_unit_config_policy(config) != SY_POLICY_SAME_HOST,
 		.read_pin_ns = config->read_pin_ns,
 		.heartbeat_ns = config->heartbeat_ns,

@@ -10,10 +10,13 @@
  *                  connection_count, token]
  *              -> [session, incarnation, slab_bytes, unit_id, slot_count, read_pin_ns,
  *                  heartbeat_ns, session_expire_ns, eager_max_bytes, inline_max_bytes,
- *                  max_keys, max_entries, max_message_bytes, transports, ucx_address]
+ *                  max_keys, max_entries, max_message_bytes, transports, ucx_address,
+ *                  grant_max_bytes]
  *   alloc         [blob_id bin16, nbytes, entry_count, until_ns, ssd]
  *              -> [answer, offset, generation] of a region, else [answer]
- *   commit        [blob_id, generation, until_ns] -> [answer]
+ *   commit        [blob_id, generation, until_ns, next_bytes, grant bin20 | nil, nbytes,
+ *                  entry_count]
+ *              -> [answer], or [answer, offset, generation] of a region granted for the next put
  *   put_inline    [blob bin, blob_id, until_ns, ssd] -> [answer]
  *   resolve_keys  [[field...], rows bin u64, field_of bin u16 | nil, inline_max]
  *              -> [found u8, dtype u8, kind u8, offset u64, nbytes u64, generation u64,
@@ -60,6 +63,11 @@ struct sy_alloc_args {
 struct sy_commit_args {
 	sy_blob_id blob_id;
 	uint64_t generation, until_ns;
+	uint64_t next_bytes; /* of a region wanted for the next put; 0: none */
+	/* Of a put in a region that an earlier commit granted: that commit; session 0: of another. */
+	struct sy_request_id grant;
+	uint64_t nbytes;
+	uint32_t entry_count;
 };
 
 struct sy_put_inline_args {
@@ -125,6 +133,7 @@ struct sy_hello_result {
 	uint32_t max_keys, max_entries, max_message_bytes;
 	uint32_t transports; /* SY_TRANSPORT_* this session may use */
 	char ucx_address[SY_HELLO_ADDRESS_BYTES]; /* where UCX connects to: "10.0.0.1:4791"; or "" */
+	uint64_t grant_max_bytes; /* of a region granted for the next put; 0: none is */
 };
 
 struct sy_scan_entry {

@@ -34,6 +34,7 @@ static void read_hello(struct sy_mp_reader *reader, struct sy_reply *reply)
 	struct sy_span address = sy_mp_read_str(reader, sizeof hello->ucx_address - 1);
 	if (reader->fault == NULL && address.bytes > 0)
 		memcpy(hello->ucx_address, address.data, address.bytes);
+	hello->grant_max_bytes = sy_mp_read_u64(reader);
 	if (hello->session == 0 || hello->incarnation == 0 || hello->slot_count == 0 ||
 	    hello->read_pin_ns == 0 || hello->heartbeat_ns == 0 || hello->session_expire_ns == 0 ||
 	    hello->max_keys == 0 || hello->max_entries == 0 || hello->max_message_bytes == 0)
@@ -52,8 +53,17 @@ static void read_answer(struct sy_mp_reader *reader, enum sy_op op, struct sy_ou
 		outcome->offset = sy_mp_read_u64(reader);
 		outcome->generation = sy_mp_read_u64(reader);
 		return;
-	case SY_ANSWER_PENDING:
 	case SY_ANSWER_PUBLISHED:
+		if (count == 1)
+			return;
+		if (op != SY_OP_COMMIT || count != 3)
+			break;
+		outcome->offset = sy_mp_read_u64(reader);
+		outcome->generation = sy_mp_read_u64(reader);
+		if (outcome->generation == 0)
+			break;
+		return;
+	case SY_ANSWER_PENDING:
 		if (count != 1)
 			break;
 		return;

@@ -20,11 +20,12 @@ static void write_hello(struct sy_buf *buf, const struct sy_hello_result *hello)
 	sy_mp_write_uint(buf, hello->max_message_bytes);
 	sy_mp_write_uint(buf, hello->transports);
 	sy_mp_write_text(buf, hello->ucx_address);
+	sy_mp_write_uint(buf, hello->grant_max_bytes);
 }
 
 static void write_answer(struct sy_buf *buf, const struct sy_outcome *outcome)
 {
-	bool region = outcome->answer == SY_ANSWER_REGION;
+	bool region = outcome->answer == SY_ANSWER_REGION || outcome->generation != 0;
 	sy_mp_write_array(buf, region ? 3 : 1);
 	sy_mp_write_uint(buf, outcome->answer);
 	if (region) {

@@ -73,10 +73,18 @@ static void read_alloc(struct sy_mp_reader *reader, struct sy_alloc_args *args)
 
 static void read_commit(struct sy_mp_reader *reader, struct sy_commit_args *args)
 {
-	sy_mp_expect_array(reader, 3);
+	sy_mp_expect_array(reader, 7);
 	read_16(reader, args->blob_id.bytes);
 	args->generation = sy_mp_read_u64(reader);
 	args->until_ns = sy_mp_read_u64(reader);
+	args->next_bytes = sy_mp_read_u64(reader);
+	if (!sy_mp_read_nil(reader)) {
+		args->grant = sy_wire_read_id(reader);
+		if (args->grant.session == 0)
+			sy_mp_fail(reader, "names a grant of no session");
+	}
+	args->nbytes = sy_mp_read_u64(reader);
+	args->entry_count = sy_mp_read_u32(reader);
 }
 
 static void read_put_inline(struct sy_mp_reader *reader, struct sy_put_inline_args *args)

@@ -91,10 +91,17 @@ static void write_alloc(struct sy_buf *buf, const struct sy_alloc_args *args)
 
 static void write_commit(struct sy_buf *buf, const struct sy_commit_args *args)
 {
-	sy_mp_write_array(buf, 3);
+	sy_mp_write_array(buf, 7);
 	write_blob_id(buf, &args->blob_id);
 	sy_mp_write_uint(buf, args->generation);
 	sy_mp_write_uint(buf, args->until_ns);
+	sy_mp_write_uint(buf, args->next_bytes);
+	if (args->grant.session != 0)
+		write_id(buf, args->grant);
+	else
+		sy_mp_write_nil(buf);
+	sy_mp_write_uint(buf, args->nbytes);
+	sy_mp_write_uint(buf, args->entry_count);
 }
 
 static void write_put_inline(struct sy_buf *buf, const struct sy_put_inline_args *args)

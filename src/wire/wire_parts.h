@@ -10,7 +10,7 @@
 enum {
 	SY_NOTICE_BYTES = 22, /* kind u8, in_flight u8, name */
 	SY_HELLO_ARGS_COUNT = 9,
-	SY_HELLO_RESULT_COUNT = 15,
+	SY_HELLO_RESULT_COUNT = 16,
 	SY_RESOLVED_COUNT = 10,   /* bins of a resolve's result */
 	SY_SCAN_ENTRY_COUNT = 7,  /* parts of an entry of a scan */
 	SY_SHAPE_MAX_BYTES = 1 + 8 * SY_TAIL_MAX,

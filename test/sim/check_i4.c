@@ -17,14 +17,15 @@ static void check_slot(struct sim_life *life, const struct sim_request *r, const
 void check_i4_granted(struct sim_life *life, struct sy_request_id name, uint64_t generation)
 {
 	struct sim_request *r = sim_shadow_request(life->shadow, name);
-	if (r == NULL || r->op != SY_OP_ALLOC) {
-		sim_fail(life->sim, 4, "u%u granted a region to no alloc", life->slot);
+	if (r == NULL || (r->op != SY_OP_ALLOC && r->op != SY_OP_COMMIT)) {
+		sim_fail(life->sim, 4, "u%u granted a region to no alloc and no commit", life->slot);
 		return;
 	}
+	const char *what = sy_op_name((uint8_t)r->op);
 	if (r->generation != 0)
-		sim_fail(life->sim, 4, "u%u ran alloc %016lx/%u/%lu twice", life->slot, name.session,
+		sim_fail(life->sim, 4, "u%u ran %s %016lx/%u/%lu twice", life->slot, what, name.session,
 		         name.slot, name.seq);
-	check_slot(life, r, "alloc");
+	check_slot(life, r, what);
 	check_i5_ran(life, r);
 	r->generation = generation;
 }

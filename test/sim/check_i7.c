@@ -5,9 +5,11 @@
 #include "session.h"
 #include "sim_check.h"
 
-static bool knows(const struct sim_client *client, struct sy_request_id name)
+static bool knows(const struct sim_client *client, uint32_t slot, struct sy_request_id name)
 {
 	struct sim *sim = client->sim;
+	if (sy_machine_has_grant(client->links[slot].machine, name))
+		return true;
 	for (uint32_t i = 0; i < sim->config.tasks; i++) {
 		const struct sim_task *task = &client->tasks[i];
 		const struct sy_machine_op *op = &task->op;
@@ -62,7 +64,7 @@ static void look_living(struct sim_life *life, const struct sim_client *client,
 {
 	struct sim *sim = life->sim;
 	struct sim_shadow *shadow = life->shadow;
-	if (knows(client, name))
+	if (knows(client, life->slot, name))
 		return;
 	struct sim_orphan *orphan = orphan_of(shadow, name, sim->true_ns);
 	if (orphan == NULL)

@@ -188,6 +188,34 @@ static void draw_transfers(uint64_t seed, struct sim_config *config)
 	}
 }
 
+/* Grants of regions for the next put, in most of the seeds, so large a part of the slab that they
+ * are missed elsewhere. Drawn apart, like leases and for the same reason: in none of seeds.txt. */
+static void draw_grants(uint64_t seed, struct sim_config *config)
+{
+	struct sy_prng draw, *prng = &draw;
+	struct sy_core_params *params = &config->params;
+	sy_prng_seed(prng, seed ^ UINT64_C(0x65cc4));
+	if (!sy_prng_chance(prng, 70))
+		return;
+	params->grant_total_bytes = params->slab_bytes / PICK(prng, 2, 2, 4, 16);
+	params->grant_max_bytes = params->grant_total_bytes / PICK(prng, 1, 2, 4);
+	if (sy_prng_chance(prng, 50))
+		return;
+	/* Puts of about one size that follow each other soon, and room for them. */
+	config->think_ns = SIM_MS * PICK(prng, 1, 20, 100);
+	config->wide_percent = PICK(prng, 80, 95);
+	config->entries_max = PICK(prng, 4, 12, 12);
+	config->values_max_bytes = PICK(prng, 32, 200, 2000);
+	config->mix = (struct sim_mix){.put = 60, .put_inline = 5, .resolve = 20, .release = 10,
+	                               .scan = 1, .query = 1, .again = 5};
+	params->slab_bytes = sy_max_u64(params->slab_bytes, UINT64_C(1024) * PICK(prng, 64, 1024));
+	params->max_entries = 2500;
+	params->max_fields = params->max_shapes = 64;
+	params->max_namespaces = 8;
+	params->grant_total_bytes = params->slab_bytes / PICK(prng, 2, 4);
+	params->grant_max_bytes = params->grant_total_bytes;
+}
+
 static void draw_mix(struct sy_prng *prng, struct sim_mix *mix)
 {
 	*mix = (struct sim_mix){
@@ -284,6 +312,7 @@ void sim_config_draw(struct sim_config *ret_config, uint64_t seed,
 	draw_tier(prng, config);
 	draw_leases(seed, config);
 	draw_transfers(seed, config);
+	draw_grants(seed, config);
 	if (wanted->steps != 0)
 		config->steps = wanted->steps;
 }

@@ -98,6 +98,8 @@ static void errors(struct report *report, const struct sim_counts *counts)
 #define WHY(name, value, text) count(report, "why", text, counts->whys[value]);
 	SY_WHY_LIST(WHY)
 #undef WHY
+	count(report, "core", "put in a grant", counts->granted_puts);
+	count(report, "core", "grant that was not used", counts->grants_unused);
 	count(report, "core", "request parked", counts->parked);
 	count(report, "core", "release of several steps", counts->long_releases);
 	for (uint32_t i = SY_OP_END_OK; i < SIM_COUNT_ENDS; i++) {

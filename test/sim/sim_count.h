@@ -17,6 +17,7 @@ struct sim_counts {
 	uint64_t faults[8], busy[8], resources[12], whys[20];
 	uint64_t ends[SIM_COUNT_ENDS];    /* of operations */
 	uint64_t verdicts[SIM_COUNT_STATUSES]; /* by the position in SY_STATUS_LIST */
+	uint64_t granted_puts, grants_unused; /* puts in a grant; grants given back, or lost */
 	uint64_t parked, long_releases;   /* requests that waited; releases of several steps */
 	uint64_t keys_checked, keys_lost, bytes_checked, reads, stale_reads, events, audits;
 };

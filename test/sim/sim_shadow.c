@@ -291,6 +291,20 @@ static void show_put(struct sim_life *life, struct sim_put *put, uint64_t genera
 	check_i2_accepted(life, put, generation);
 }
 
+/* A region that was granted before its put: the commit says whose it is. */
+static void note_claim(struct sim_life *life, struct sim_grant *grant)
+{
+	const struct sy_blob *blob = sy_blob_at(sy_serve_core(life->serve), grant->blob);
+	if (grant->put != NULL)
+		return;
+	if (blob->nbytes > grant->nbytes)
+		sim_fail(life->sim, 1, "u%u took %lu bytes for written to a grant of %lu", life->slot,
+		         blob->nbytes, grant->nbytes);
+	grant->put = sim_put_find(life->sim, &blob->id);
+	grant->nbytes = blob->nbytes;
+	life->sim->counts.granted_puts++;
+}
+
 static void accept_put(struct sim_life *life, uint64_t generation)
 {
 	struct sim *sim = life->sim;
@@ -424,8 +438,10 @@ static void note_accepted(struct sim_life *life)
 		}
 		shadow->open[i] = shadow->open[--shadow->open_count];
 		shadow->grants[generation].open = false;
+		life->sim->counts.grants_unused += shadow->grants[generation].put == NULL && !accepted;
 		if (accepted) {
 			places -= places > 0;
+			note_claim(life, &shadow->grants[generation]);
 			accept_put(life, generation);
 		}
 	}

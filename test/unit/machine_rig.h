@@ -19,6 +19,8 @@ struct rig_sent {
 	enum sy_op op;
 	struct sy_request_id id;
 	uint64_t at_ns, until_ns, generation, connection_count, token, first_notice;
+	uint64_t next_bytes, nbytes;
+	struct sy_request_id grant;
 	uint32_t notice_count, version, slot_count, row_count;
 	struct sy_notice notice, last_notice; /* the first and the last of them */
 };
@@ -29,6 +31,7 @@ struct rig {
 	uint64_t unit_ahead_ns; /* the unit's clock against ours, wrapping */
 	uint64_t notices_done;  /* what replies say */
 	uint32_t transports;
+	uint64_t grant_max_bytes;
 	struct rig_sent sent[RIG_SENT_MAX];
 	uint32_t sent_count;
 	struct sy_machine_op *ended[RIG_ENDED_MAX];
@@ -109,6 +112,9 @@ static inline void rig_keep(struct rig *rig, const void *message, size_t bytes)
 	} else if (request.op == SY_OP_COMMIT) {
 		sent->until_ns = request.commit.until_ns;
 		sent->generation = request.commit.generation;
+		sent->next_bytes = request.commit.next_bytes;
+		sent->nbytes = request.commit.nbytes;
+		sent->grant = request.commit.grant;
 	} else if (request.op == SY_OP_PUT_INLINE) {
 		sent->until_ns = request.put_inline.until_ns;
 	} else if (request.op == SY_OP_RELEASE_ROWS) {
@@ -241,6 +247,7 @@ static inline struct sy_reply rig_hello_reply(const struct rig *rig, const struc
 		.max_entries = SY_ENTRIES_PER_BLOB_MAX,
 		.max_message_bytes = SY_MESSAGE_MAX_BYTES,
 		.transports = rig->transports,
+		.grant_max_bytes = rig->grant_max_bytes,
 	};
 	return reply;
 }

@@ -33,7 +33,7 @@ struct unit_held {
 struct unit {
 	struct sy_prng *prng;
 	uint64_t incarnation, now_ns, generation, hello_count;
-	uint32_t busy_percent, session_count, held_count;
+	uint32_t busy_percent, session_count, held_count, granted;
 	struct unit_session sessions[UNIT_SESSIONS_MAX];
 	struct unit_held held[UNIT_HELD_MAX];
 	uint8_t published[UNIT_BLOBS_MAX];     /* times, over all incarnations */
@@ -128,11 +128,25 @@ static inline uint64_t unit_blob(const sy_blob_id *id)
 	return blob;
 }
 
+/* A grant's put says which blob it is, unless that is there already. */
+static inline void unit_claim(struct unit *unit, const struct sy_request *request, uint64_t blob)
+{
+	struct unit_held *grant = unit_find(unit, request->commit.grant);
+	if (grant == NULL || grant->kind != UNIT_RESERVED || grant->blob != UNIT_BLOBS_MAX)
+		return;
+	assert_int_equal(grant->generation, request->commit.generation);
+	assert_true(request->commit.nbytes > 0 && request->commit.entry_count > 0);
+	unit->granted++;
+	grant->blob = blob;
+}
+
 static inline void unit_commit(struct unit *unit, const struct sy_request *request,
                                struct sy_outcome *outcome)
 {
 	uint64_t blob = unit_blob(&request->commit.blob_id);
 	struct unit_held *held = NULL;
+	if (request->commit.grant.session != 0)
+		unit_claim(unit, request, blob);
 	for (uint32_t i = 0; i < unit->held_count; i++) {
 		if (unit->held[i].blob == blob && unit->held[i].kind != UNIT_PINNED &&
 		    unit->held[i].generation == request->commit.generation)
@@ -149,6 +163,9 @@ static inline void unit_commit(struct unit *unit, const struct sy_request *reque
 		unit_publish(unit, blob);
 		unit_drop(unit, held);
 		outcome->answer = SY_ANSWER_PUBLISHED;
+		if (request->commit.next_bytes > 0 && sy_prng_chance(unit->prng, 80))
+			outcome->generation =
+				unit_hold(unit, UNIT_RESERVED, request->id, UNIT_BLOBS_MAX)->generation;
 	}
 }
 
@@ -238,6 +255,7 @@ static inline bool unit_hello(struct unit *unit, const struct sy_request *reques
 		.max_entries = 1,
 		.max_message_bytes = SY_MESSAGE_MAX_BYTES,
 		.transports = SY_TRANSPORT_SHM,
+		.grant_max_bytes = 1 << 20,
 	};
 	return true;
 }

@@ -140,6 +140,12 @@ static inline void args_draw(struct sy_prng *prng, struct sy_request *request)
 		bytes_draw(prng, request->commit.blob_id.bytes, 16);
 		request->commit.generation = number(prng);
 		request->commit.until_ns = number(prng);
+		request->commit.next_bytes = number(prng);
+		request->commit.nbytes = number(prng);
+		request->commit.entry_count = (uint32_t)number(prng);
+		if (sy_prng_chance(prng, 50))
+			request->commit.grant = (struct sy_request_id){
+				.session = number(prng) | 1, .seq = number(prng), .slot = (uint32_t)number(prng)};
 		break;
 	case SY_OP_PUT_INLINE:
 		bytes_draw(prng, request->put_inline.blob_id.bytes, 16);
@@ -265,6 +271,10 @@ static inline void assert_args_equal(const struct sy_request *a, const struct sy
 		assert_memory_equal(a->commit.blob_id.bytes, b->commit.blob_id.bytes, 16);
 		assert_int_equal(a->commit.generation, b->commit.generation);
 		assert_int_equal(a->commit.until_ns, b->commit.until_ns);
+		assert_int_equal(a->commit.next_bytes, b->commit.next_bytes);
+		assert_int_equal(a->commit.nbytes, b->commit.nbytes);
+		assert_int_equal(a->commit.entry_count, b->commit.entry_count);
+		assert_true(sy_request_id_equal(a->commit.grant, b->commit.grant));
 		break;
 	case SY_OP_PUT_INLINE:
 		assert_memory_equal(a->put_inline.blob_id.bytes, b->put_inline.blob_id.bytes, 16);

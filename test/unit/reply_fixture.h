@@ -84,6 +84,7 @@ static inline void hello_result_draw(struct sy_prng *prng, struct sy_hello_resul
 	hello->max_entries = 1 + (number32(prng) >> 1);
 	hello->max_message_bytes = 1 + (number32(prng) >> 1);
 	hello->transports = number32(prng);
+	hello->grant_max_bytes = number(prng);
 }
 
 static inline void scan_result_draw(struct sy_prng *prng, struct sy_reply *reply)
@@ -132,6 +133,10 @@ static inline void result_draw(struct sy_prng *prng, enum sy_op op, struct sy_re
 		if (outcome->answer == SY_ANSWER_REGION) {
 			outcome->offset = number(prng);
 			outcome->generation = number(prng);
+		} else if (op == SY_OP_COMMIT && outcome->answer == SY_ANSWER_PUBLISHED &&
+		           sy_prng_chance(prng, 50)) {
+			outcome->offset = number(prng);
+			outcome->generation = 1 + (number(prng) >> 1);
 		}
 		break;
 	case SY_OP_RESOLVE_KEYS:
@@ -273,6 +278,7 @@ static inline void assert_hello_results_equal(const struct sy_hello_result *a,
 	assert_int_equal(a->max_entries, b->max_entries);
 	assert_int_equal(a->max_message_bytes, b->max_message_bytes);
 	assert_int_equal(a->transports, b->transports);
+	assert_int_equal(a->grant_max_bytes, b->grant_max_bytes);
 }
 
 static inline void assert_replies_equal(const struct sy_reply *a, const struct sy_reply *b)

@@ -312,7 +312,7 @@ static void check_end(struct world *world)
 	}
 }
 
-static void run_round(uint64_t seed, uint64_t *ends)
+static void run_round(uint64_t seed, uint64_t *ends, uint64_t *granted)
 {
 	struct world *world = calloc(1, sizeof *world);
 	static const uint8_t ns[] = "n";
@@ -345,6 +345,7 @@ static void run_round(uint64_t seed, uint64_t *ends)
 	check_end(world);
 	for (size_t i = 0; i < COUNT_OF(world->ends); i++)
 		ends[i] += world->ends[i];
+	*granted += world->unit.granted;
 	for (uint32_t i = 0; i < world->event_count; i++)
 		sy_buf_free(&world->events[i].message);
 	for (size_t i = 0; i < OPS; i++)
@@ -358,16 +359,18 @@ static void test_random_runs(void **state)
 {
 	(void)state;
 	uint64_t seed = harness_seed();
-	uint64_t ends[SY_OP_END_NO_PATH + 1] = {0};
+	uint64_t ends[SY_OP_END_NO_PATH + 1] = {0}, granted = 0;
 	for (uint64_t i = 0; i < ROUNDS; i++)
-		run_round(seed + i, ends);
-	print_message("ok %llu, timeout %llu, missing %llu, session %llu, write %llu\n",
-	              (unsigned long long)ends[SY_OP_END_OK],
+		run_round(seed + i, ends, &granted);
+	print_message("ok %llu, in a grant %llu, timeout %llu, missing %llu, session %llu, write "
+	              "%llu\n",
+	              (unsigned long long)ends[SY_OP_END_OK], (unsigned long long)granted,
 	              (unsigned long long)ends[SY_OP_END_TIMEOUT],
 	              (unsigned long long)ends[SY_OP_END_MISSING],
 	              (unsigned long long)ends[SY_OP_END_SESSION],
 	              (unsigned long long)ends[SY_OP_END_WRITE]);
 	assert_true(ends[SY_OP_END_OK] > 0 && ends[SY_OP_END_TIMEOUT] > 0);
+	assert_true(granted > 0);
 	assert_true(ends[SY_OP_END_SESSION] > 0 && ends[SY_OP_END_WRITE] > 0);
 }
 

@@ -412,6 +412,11 @@ static void test_counts_over_their_limits(void **state)
 	assert_args_refused(SY_OP_PIN_CHECK, args, 4 + 0x5014, "over the limit");
 }
 
+/* Bins of ids, all zero. */
+#define ZEROS_16 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+#define ID_16 0xc4, 16, ZEROS_16
+#define ID_20 0xc4, 20, ZEROS_16, 0, 0, 0, 0
+
 static void test_each_check_of_a_request(void **state)
 {
 	(void)state;
@@ -419,10 +424,12 @@ static void test_each_check_of_a_request(void **state)
 	REFUSED(12, "names an operation", 0x90);
 	REFUSED(SY_OP_STATS, "more items", 0x91, 0);
 	REFUSED(SY_OP_STATS, "array belongs", 0xc0);
-	REFUSED(SY_OP_COMMIT, "fewer items", 0x92, 0, 0);
-	REFUSED(SY_OP_COMMIT, "more items", 0x94, 0, 0, 0, 0);
-	REFUSED(SY_OP_COMMIT, "another length", 0x93, 0xc4, 2, 0, 0, 0, 0);
-	REFUSED(SY_OP_COMMIT, "bytes belong", 0x93, 0xa2, 'a', 'b', 0, 0);
+	REFUSED(SY_OP_COMMIT, "fewer items", 0x93, 0, 0, 0);
+	REFUSED(SY_OP_COMMIT, "more items", 0x98, 0, 0, 0, 0, 0, 0, 0, 0);
+	REFUSED(SY_OP_COMMIT, "another length", 0x97, 0xc4, 2, 0, 0, 0, 0, 0, 0, 0, 0);
+	REFUSED(SY_OP_COMMIT, "bytes belong", 0x97, 0xa2, 'a', 'b', 0, 0, 0, 0, 0, 0);
+	REFUSED(SY_OP_COMMIT, "no request id", 0x97, ID_16, 0, 0, 0, 0xc4, 1, 0, 0, 0);
+	REFUSED(SY_OP_COMMIT, "grant of no session", 0x97, ID_16, 0, 0, 0, ID_20, 0, 0);
 	REFUSED(SY_OP_PIN_CHECK, "part of an item", 0x91, 0xc4, 1, 0);
 	REFUSED(SY_OP_RELEASE_ROWS, "part of an item", 0x92, 0xc4, 7, 0, 0, 0, 0, 0, 0, 0, 0xc0);
 	REFUSED(SY_OP_RELEASE_ROWS, "array belongs", 0x92, 0xc4, 0, 0xc3);

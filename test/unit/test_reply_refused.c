@@ -262,6 +262,10 @@ static void test_each_check_of_small_results(void **state)
 	REFUSED(true, SY_OP_ALLOC, 0, "answer that is not known", 0x92, 1, 0);
 	REFUSED(true, SY_OP_ALLOC, 0, "more items", 0x94, 1, 0, 0, 0);
 	REFUSED(true, SY_OP_COMMIT, 0, "answer that is not known", 0x93, 1, 0, 0);
+	REFUSED(true, SY_OP_COMMIT, 0, "answer that is not known", 0x93, 2, 0, 1);
+	REFUSED(true, SY_OP_COMMIT, 0, "answer that is not known", 0x93, 3, 0, 0);
+	REFUSED(true, SY_OP_COMMIT, 0, "answer that is not known", 0x92, 3, 0);
+	REFUSED(true, SY_OP_PUT_INLINE, 0, "answer that is not known", 0x93, 3, 0, 1);
 	REFUSED(true, SY_OP_PUT_INLINE, 0, "answer that is not known", 0x93, 1, 0, 0);
 	REFUSED(true, SY_OP_HEARTBEAT, 0, "out of range", 0x91, 5);
 	REFUSED(true, SY_OP_INFO, 0, "out of range", 0x91, 5);
