@@ -2,7 +2,7 @@
 
 /* A place in the queue for each notice that what is held will need, and `more` for what begins
  * (machine_notices.c). */
-#define HOLDS (ME.queued + (ME.view != 0) + (ME.late != 0))
+#define HOLDS (ME.queued + (ME.view != 0) + (ME.late != 0) + (ME.grant != 0))
 #define HAS_MORE (ME.last < REQUESTS_OF(c))
 #define HAS_SESSIONS (ME.session < SESSIONS_OF(c))
 #define MAY_ASK(more) (ME.link == READY && ME.stage == IDLE && HOLDS + more <= NOTICES && HAS_MORE)
@@ -53,7 +53,9 @@ inline commit(in_slot)
 {
 	ask(COMMIT, in_slot);
 	RQ(c, ME.last).blob = ME.blob;
-	RQ(c, ME.last).generation = ME.generation
+	RQ(c, ME.last).generation = ME.generation;
+	RQ(c, ME.last).wants = ME.wants;
+	RQ(c, ME.last).grant = (ME.granted -> ME.name : 0)
 }
 
 inline new_put(in_slot)
@@ -108,6 +110,8 @@ inline finish(failed, fate)
 	ME.name = 0;
 	ME.name_slot = 0;
 	ME.region = 0;
+	ME.granted = 0;
+	ME.wants = 0;
 	forget_reply();
 	ME.retries = failed && HAS_MORE;
 	ME.generation = (HAS_MORE -> fate : 0);
@@ -120,6 +124,10 @@ inline give_up()
 {
 	if
 	:: ME.op == COMMIT ->
+		if
+		:: ME.wants -> tell(ABORT, ME.last, ME.slot)
+		:: else
+		fi;
 		if
 		:: ME.name != 0 -> tell(ABORT, ME.name, ME.name_slot)
 		:: else
@@ -157,6 +165,13 @@ inline take_reply()
 		ME.view_region = ME.at;
 		ME.view_generation = ME.reply_generation;
 		finish(0, 0)
+	:: ME.reply == PUBLISHED && ME.reply_generation != 0 ->
+		SEEN(grant_kept)
+		CLAIM(I1, HELD(ME.at, ME.reply_generation));
+		ME.grant = ME.last;
+		ME.grant_slot = ME.slot;
+		ME.grant_region = ME.at;
+		finish(0, 0)
 	:: ME.reply == REFUSED ->
 		if
 		:: ME.name != 0 -> tell(ABORT, ME.name, ME.name_slot)
@@ -164,6 +179,38 @@ inline take_reply()
 		fi;
 		finish(1, 0)
 	:: else -> finish(0, 0)
+	fi
+}
+
+/* machine_grant.c */
+inline forget_grant()
+{
+	ME.grant = 0;
+	ME.grant_slot = 0;
+	ME.grant_region = 0
+}
+
+inline return_grant()
+{
+	tell(ABORT, ME.grant, ME.grant_slot);
+	forget_grant()
+}
+
+/* A put begins with its write. */
+inline put_granted()
+{
+	printf("client %d: writes to the grant of request %d\n", c, ME.grant);
+	forget_put();
+	ME.stage = WRITING;
+	ME.name = ME.grant;
+	ME.name_slot = ME.grant_slot;
+	ME.region = ME.grant_region;
+	ME.generation = ID(c, ME.grant) + 1;
+	ME.granted = 1;
+	CLAIM(I1, HELD(ME.region, ME.generation));
+	if
+	:: mutant != USES_GRANT_TWICE -> forget_grant()
+	:: else
 	fi
 }
 
@@ -186,6 +233,12 @@ inline write_done(in_slot)
 	fi;
 	ME.cut = 0;
 	commit(in_slot)
+}
+
+inline write_done_asking(in_slot)
+{
+	ME.wants = 1;
+	write_done(in_slot)
 }
 
 /* It failed, or its time is over, and nobody knows whether it lands yet. */
@@ -249,6 +302,10 @@ inline leave(behind)
 	:: ME.stage == SENT -> give_up()
 	:: ME.stage == WRITING -> ME.ending = 1
 	:: else
+	fi;
+	if
+	:: ME.grant != 0 -> return_grant()
+	:: else
 	fi
 }
 
@@ -278,6 +335,7 @@ inline die()
 	finish(0, 0);
 	forget_late();
 	forget_view();
+	forget_grant();
 	ME.link = DEAD;
 	ME.done = 0;
 	ME.last = 0;
@@ -301,7 +359,14 @@ end:	do
 	:: d_step { ME.stage == SENT && ME.reply != NO_REPLY -> take_reply() }
 	:: d_step { MAY(c, GIVES_UP) && ME.stage == SENT -> give_up() }
 	IN_A_SLOT(ME.stage == WRITING && !ME.ending && HAS_MORE, write_done)
+	IN_A_SLOT(MAY(c, GRANTS) && ME.stage == WRITING && !ME.ending && HAS_MORE && ME.grant == 0,
+	          write_done_asking)
 	:: d_step { ME.stage == WRITING -> give_back() }
+	:: d_step { ME.grant != 0 && ME.link == READY && ME.stage == IDLE && HAS_MORE &&
+		HOLDS + 1 <= NOTICES -> ME.blob = 1 - ME.blob; put_granted() }
+	:: d_step { ME.grant != 0 && ME.link == READY && ME.stage == IDLE && HAS_MORE &&
+		HOLDS + 1 <= NOTICES && ME.retries -> put_granted() }
+	:: d_step { ME.grant != 0 -> return_grant() }
 	:: d_step { MAY(c, LATE_WRITES) && ME.stage == WRITING && ME.late == 0 -> write_unknown() }
 	:: d_step { ME.late != 0 -> land() }
 	:: d_step { ME.view != 0 -> drop_view() }
@@ -314,7 +379,7 @@ end:	do
 	:: d_step { ME.link == GREETING && HAS_SESSIONS && SS(c, ME.session).state >= GONE ->
 		ME.session++ }
 	:: d_step { MAY(c, SAYS_BYE) && AT_STAKE(c) && ME.link == READY && ME.stage == IDLE &&
-		ME.view == 0 && ME.late == 0 -> say_bye() }
+		ME.view == 0 && ME.late == 0 && ME.grant == 0 -> say_bye() }
 	:: d_step { MAY(c, DIES) && AT_STAKE(c) && ME.link != DEAD -> die() }
 	od
 }

@@ -43,6 +43,8 @@
  *   full tables     only regions run out; every other refusal is like that one
  *   the write due   the answer to an alloc begins the write and its end sends the commit: a
  *                   session that ends in between queues the same abort
+ *   grants          sizes, how many a client keeps, when a unit gives none; one of a client on
+ *                   another host, whose fence is like that of any region it has
  *   close           with nothing under way, to which the hub sees
  *   an idle client  neither ends nor takes another session while nothing of it is out, held or
  *                   queued: nobody could tell
@@ -77,6 +79,7 @@
 #define SAYS_BYE 128
 #define DIES 256
 #define REMOTE 512           /* of another host: its ended sessions are fenced */
+#define GRANTS 1024          /* its commits may ask for a region for the next put */
 hidden byte requests_0, requests_1, sessions_0, sessions_1;
 hidden short may_0, may_1;
 hidden byte any_slot;        /* a request takes either slot; otherwise they take turns */
@@ -100,6 +103,8 @@ hidden byte mutant;
 #define LATE_IS_OVER 11      /* a client takes a write in flight for a finished one */
 #define RESOLVES_TWICE 12    /* a resolve given up is sent again under its seq */
 #define FREES_UNFENCED 13    /* regions of an ended session are free before its fence is done */
+#define USES_GRANT_TWICE 14  /* a client writes a second put to the region of the first */
+#define KEEPS_ABORTED_GRANT 15 /* an abort leaves a grant where it is */
 
 /* Zero, but where the runner sets a claim aside; they name it in the verifier's message. */
 hidden byte I1, I4, I5, I8, TABLE;
@@ -161,6 +166,8 @@ typedef Request {
 	unsigned told : 3;       /* the notices it brings: all up to this one */
 	unsigned blob : 1;
 	unsigned generation : 4;
+	unsigned wants : 1;      /* a commit that asks for a grant */
+	unsigned grant : 3;      /* a commit of what was written to the grant of this request */
 	/* at the unit */
 	unsigned pin : 2;        /* its resolve holds region pin - 1 */
 	unsigned works : 1;      /* its release is accepted and not yet done */
@@ -222,6 +229,12 @@ typedef Client {
 	unsigned generation : 4; /* IDLE: of a put of unknown fate, which may be asked for */
 	unsigned blob : 1;       /* id of its last put, one of two */
 	unsigned retries : 1;    /* that one failed: the next may be the same blob again */
+	unsigned granted : 1;    /* its region is a grant */
+	unsigned wants : 1;      /* its commit asks for one */
+	/* a grant for the next put; 0: none */
+	unsigned grant : 3;
+	unsigned grant_slot : 1;
+	unsigned grant_region : 1;
 	/* a write that was posted and not seen done */
 	unsigned late : 3;
 	unsigned late_region : 1;
@@ -246,6 +259,7 @@ typedef Region {
 	unsigned blob : 1;
 	unsigned pins : 3;
 	unsigned written : 1;    /* the bytes of this grant are all there */
+	unsigned early : 1;      /* ALLOCATED or RETIRED for a put that is still to come */
 };
 Region region[REGIONS];
 

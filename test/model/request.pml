@@ -18,7 +18,7 @@ inline find_blob(c, id)
 {
 	o = 0;
 	do
-	:: o == REGIONS || (region[o].owner == c && region[o].blob == id &&
+	:: o == REGIONS || (region[o].owner == c && region[o].blob == id && !region[o].early &&
 	   (region[o].state == SY_BLOB_ALLOCATED || region[o].state == SY_BLOB_PUBLISHED ||
 	    region[o].state == SY_BLOB_RELEASED)) -> break
 	:: else -> o++
@@ -86,19 +86,68 @@ inline run_put(c, m)
 	fi
 }
 
-/* handle_put.c: commit. */
-inline run_commit(c, m)
+/* grant.c: sy_grant_next, of a commit that was published. */
+inline publish_and_grant(c, m, at)
 {
-	named = RQ(c, m).blob;
+	publish(at);
+	o = (region[0].state == SY_BLOB_FREE -> 0 :
+	     (region[1].state == SY_BLOB_FREE -> 1 : REGIONS));
+	if
+	:: o < REGIONS && RQ(c, m).wants ->
+		SEEN(granted)
+		CLAIM(I1, !TOUCHED(o));
+		sy_move(region[o].state, SY_BLOB_ALLOCATED);
+		region[o].owner = c;
+		region[o].session = RQ(c, m).session;
+		region[o].name = m;
+		region[o].generation = ID(c, m) + 1;
+		region[o].early = 1;
+		answer(c, m, PUBLISHED, o, ID(c, m) + 1)
+	:: else -> answer(c, m, PUBLISHED, 0, 0)
+	fi
+}
+
+/* handle_put.c: commit of what was written to a grant, which is its alloc as well. */
+#define IS_CLAIMED(c, m, at) (region[at].early && region[at].generation == RQ(c, m).generation && \
+                              region[at].state == SY_BLOB_ALLOCATED && \
+                              region[at].session == RQ(c, m).session)
+inline run_claim(c, m)
+{
 	find_blob(c, named);
+	r = o;
+	find_reservation(c, RQ(c, m).grant);
+	k = o;
+	if
+	:: k < REGIONS && IS_CLAIMED(c, m, k) && r == REGIONS ->
+		SEEN(grant_claimed)
+		region[k].early = 0;
+		region[k].blob = named;
+		CLAIM(I4, !late);
+		publish_and_grant(c, m, k)
+	:: k < REGIONS && IS_CLAIMED(c, m, k) && r < REGIONS &&
+	   region[r].state != SY_BLOB_ALLOCATED ->
+		SEEN(claimed_for_a_published_blob)
+		give_region(k);
+		answer(c, m, PUBLISHED, 0, 0)
+	:: (k == REGIONS || !IS_CLAIMED(c, m, k)) && r < REGIONS &&
+	   region[r].state != SY_BLOB_ALLOCATED && region[r].generation == RQ(c, m).generation ->
+		answer(c, m, PUBLISHED, 0, 0)
+	:: else ->
+		SEEN(claim_of_what_is_gone)
+		answer(c, m, REFUSED, 0, 0)
+	fi
+}
+
+/* handle_put.c: commit. */
+inline run_plain_commit(c, m)
+{
 	if
 	:: o < REGIONS && region[o].state == SY_BLOB_ALLOCATED &&
 	   region[o].session == RQ(c, m).session &&
 	   (region[o].generation == RQ(c, m).generation || mutant == NO_GENERATION) ->
 		k = o;
-		publish(k);
 		CLAIM(I4, !late);
-		answer(c, m, PUBLISHED, 0, 0)
+		publish_and_grant(c, m, k)
 	:: o < REGIONS && region[o].state != SY_BLOB_ALLOCATED &&
 	   region[o].generation == RQ(c, m).generation ->
 		SEEN(commit_of_a_published_blob)
@@ -111,6 +160,16 @@ inline run_commit(c, m)
 		:: else
 		fi;
 		answer(c, m, REFUSED, 0, 0)
+	fi
+}
+
+inline run_commit(c, m)
+{
+	named = RQ(c, m).blob;
+	find_blob(c, named);
+	if
+	:: RQ(c, m).grant != 0 -> run_claim(c, m)
+	:: RQ(c, m).grant == 0 -> run_plain_commit(c, m)
 	fi
 }
 

@@ -29,12 +29,15 @@ LIMIT_S = 1800
 
 # Bits of `may`, as model.pml numbers them.
 PUTS, PUTS_INLINE, RESOLVES, RELEASES, GIVES_UP = (1 << bit for bit in range(5))
-LATE_WRITES, SOCKET_ENDS, SAYS_BYE, DIES, REMOTE = (1 << bit for bit in range(5, 10))
+LATE_WRITES, SOCKET_ENDS, SAYS_BYE, DIES, REMOTE, GRANTS = (1 << bit for bit in range(5, 11))
 ALL = 511
 CALLS = PUTS | PUTS_INLINE | RESOLVES | RELEASES | GIVES_UP
 NO_INLINE = ALL & ~PUTS_INLINE
 # Its sessions end by their lease, and are fenced; reads under pins that expire need time.
 WRITER_AFAR = PUTS | GIVES_UP | LATE_WRITES | SOCKET_ENDS | REMOTE
+
+# One put after the other, each into the region that the commit of the last one was granted.
+GRANTED = PUTS | GIVES_UP | LATE_WRITES | SOCKET_ENDS | SAYS_BYE | DIES | GRANTS
 
 # Moves that need pins which expire: those of other hosts, which the model leaves out.
 NEVER_TAKEN = {"RELEASED-QUARANTINED", "QUARANTINED-FREE"}
@@ -66,6 +69,7 @@ SCOPES = [
     Scope("sessions", (3, 1), (2, 1), (ALL, RESOLVES)),
     Scope("slots", (4, 1), (1, 1), (NO_INLINE, RESOLVES | RELEASES), any_slot=1),
     Scope("order", (3, 3), (1, 1), (CALLS & ~PUTS, CALLS & ~PUTS)),
+    Scope("grants", (4, 1), (2, 1), (GRANTED, PUTS_INLINE | RESOLVES)),
     Scope("remote", (3, 2), (2, 1), (WRITER_AFAR, PUTS | PUTS_INLINE | GIVES_UP)),
 ]
 LARGE_SCOPES = SCOPES + [
@@ -80,6 +84,8 @@ MUTANT_SCOPE = Scope("mutant", (4, 1), (1, 1), (ALL, CALLS))
 # ... but for those of sessions of other hosts.
 AFAR_SCOPE = Scope("afar", (2, 1), (1, 1), (WRITER_AFAR, PUTS_INLINE))
 AFAR_MUTANTS = {"FREES_UNFENCED"}
+GRANTS_SCOPE = Scope("grants-mutant", (4, 1), (2, 1), (GRANTED, PUTS_INLINE))
+GRANTS_MUTANTS = {"USES_GRANT_TWICE", "KEEPS_ABORTED_GRANT"}
 MUTANTS = [
     ("FREES_IN_FLIGHT", "I1"),
     ("NO_GENERATION", "I5"),
@@ -94,6 +100,8 @@ MUTANTS = [
     ("LATE_IS_OVER", "I1"),
     ("RESOLVES_TWICE", "I4"),
     ("FREES_UNFENCED", "I1"),
+    ("USES_GRANT_TWICE", "I1"),
+    ("KEEPS_ABORTED_GRANT", "I4"),
 ]
 
 
@@ -271,6 +279,7 @@ def try_mutants(report, folder, arrows):
         changes = {f"ASIDE_{other}": 1 for other in CLAIMS if other != claim}
         changes["MUTANT"] = int(re.search(rf"^#define {name} (\d+)", model, re.M).group(1))
         scope = AFAR_SCOPE if name in AFAR_MUTANTS else MUTANT_SCOPE
+        scope = GRANTS_SCOPE if name in GRANTS_MUTANTS else scope
         verdict = search(folder, arrows, scope, **changes)
         steps = len(list(replay(folder, scope, **changes))) if verdict.broken else 0
         report.say(

@@ -12,6 +12,7 @@ inline give_region(at)
 	region[at].name = 0;
 	region[at].generation = 0;
 	region[at].blob = 0;
+	region[at].early = 0;
 	region[at].written = 0
 }
 
@@ -55,6 +56,8 @@ inline tidy(q)
 		request[q].told = 0;
 		request[q].blob = 0;
 		request[q].generation = 0;
+		request[q].wants = 0;
+		request[q].grant = 0;
 		if
 		:: !request[q].works -> request[q].slot = 0
 		:: else
@@ -363,7 +366,7 @@ inline run_notice(c, s)
 	:: NT(c, j).kind == ABORT || (NT(c, j).kind == ABORT_IN_FLIGHT && mutant == FREES_IN_FLIGHT) ->
 		slot_give_up(c, in, named);
 		if
-		:: o < REGIONS -> give_region(o)
+		:: o < REGIONS && (mutant != KEEPS_ABORTED_GRANT || !region[o].early) -> give_region(o)
 		:: else -> SEEN(abort_of_nothing)
 		fi
 	:: NT(c, j).kind == ABORT_IN_FLIGHT && mutant != FREES_IN_FLIGHT ->

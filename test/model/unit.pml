@@ -39,8 +39,8 @@ inline deliver(c, m)
 #define CAN_HEAR(c, s) (EXISTS(c, s) && SS(c, s).done < SS(c, s).last)
 /* Something of a client is out, held or queued. */
 #define AT_STAKE(c) (client[c].stage != IDLE || client[c].view != 0 || client[c].late != 0 || \
-                     client[c].queued > 0 || OUT(c, 1) || OUT(c, 2) || OUT(c, 3) || \
-                     OUT(c, 4) || OUT(c, 5) || OUT(c, 6))
+                     client[c].queued > 0 || client[c].grant != 0 || \
+                     OUT(c, 1) || OUT(c, 2) || OUT(c, 3) || OUT(c, 4) || OUT(c, 5) || OUT(c, 6))
 #define CAN_END(c, s) (MAY(c, SOCKET_ENDS) && AT_STAKE(c) && client[c].session >= s && \
                        (SS(c, s).state == NONE || SS(c, s).state == LIVE))
 #define CAN_BYE(c, s) (client[c].link == CLOSED && client[c].session == s && EXISTS(c, s) && \
