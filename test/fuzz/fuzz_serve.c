@@ -54,6 +54,7 @@ static struct {
 	struct {
 		uint64_t offset, generation;
 	} grants[BLOBS]; /* of each blob's last alloc */
+	struct sy_reply early; /* the last that granted a region for a put still to come */
 	uint64_t fences[FENCES_MAX];
 	uint32_t fence_count;
 } run;
@@ -96,6 +97,9 @@ static void look(const struct sent *sent, const struct sy_reply *reply)
 		}
 		break;
 	case SY_OP_COMMIT:
+		if (reply->outcome.generation != 0)
+			run.early = *reply;
+		break;
 	case SY_OP_PUT_INLINE:
 	case SY_OP_RELEASE_ROWS:
 	case SY_OP_PIN_CHECK:
@@ -264,9 +268,19 @@ static void draw_put(struct fuzz_input *input, struct sy_request *request)
 			.blob_id = blob->index.blob_id, .generation = run.grants[number].generation,
 			.until_ns = draw_until(input)};
 		request->commit.generation += how == 255;
+		uint64_t offset = run.grants[number].offset;
+		if (how % 4 == 1)
+			request->commit.next_bytes = blob->index.blob_bytes;
+		if (how % 8 == 2) { /* what it wrote to a grant, or says it did */
+			offset = run.early.outcome.offset;
+			request->commit.grant = run.early.id;
+			request->commit.generation = run.early.outcome.generation;
+			request->commit.nbytes = how < 160 ? blob->index.blob_bytes : fuzz_number(input, 8);
+			request->commit.entry_count = blob->index.entry_count;
+		}
 		/* What a client that plays by the rules did before. */
-		if (how < 192 && run.grants[number].offset + blob->index.blob_bytes <= SLAB_BYTES)
-			memcpy(slab + run.grants[number].offset, blob->bytes, blob->index.blob_bytes);
+		if (how < 192 && offset + blob->index.blob_bytes <= SLAB_BYTES)
+			memcpy(slab + offset, blob->bytes, blob->index.blob_bytes);
 	} else {
 		for (uint8_t i = 0; i < how % 4 && how >= 128; i++)
 			blob->bytes[fuzz_number(input, 2) % blob->index.blob_bytes] ^= fuzz_u8(input);
@@ -492,6 +506,7 @@ static void make_units(void)
 		.max_entries = 64, .max_sessions = 8, .max_pins = 8, .max_fields = 6,
 		.max_namespaces = 4, .max_shapes = 6, .max_parked = 3, .max_jobs = 2,
 		.eager_max_bytes = 4096, .inline_max_bytes = 256, .inline_total_bytes = 1024,
+		.grant_max_bytes = SLAB_BYTES / 8, .grant_total_bytes = SLAB_BYTES / 4,
 		.read_pin_ns = 60 * second_ns, .heartbeat_ns = 2 * second_ns,
 		.session_expire_ns = 20 * second_ns, .retire_grace_ns = 120 * second_ns,
 		.park_max_ns = second_ns,
