@@ -199,8 +199,8 @@ static void draw_grants(uint64_t seed, struct sim_config *config)
 		return;
 	params->grant_total_bytes = params->slab_bytes / PICK(prng, 2, 2, 4, 16);
 	params->grant_max_bytes = params->grant_total_bytes / PICK(prng, 1, 2, 4);
-	if (sy_prng_chance(prng, 50))
-		return;
+	if (config->renew_ns != 0 || sy_prng_chance(prng, 40))
+		return; /* what leases show needs the time between two operations */
 	/* Puts of about one size that follow each other soon, and room for them. */
 	config->think_ns = SIM_MS * PICK(prng, 1, 20, 100);
 	config->wide_percent = PICK(prng, 80, 95);
