@@ -1,6 +1,7 @@
 /* The client by keys, against a real cluster. */
 #include "harness.h"
 
+#include <signal.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -282,6 +283,36 @@ static void test_fork_child_is_refused(void **state)
 	expect_all_free();
 }
 
+/* Its first put meets a slot without a unit, the next one the unit that came meanwhile. */
+static void test_a_client_older_than_its_unit(void **state)
+{
+	static uint8_t bytes[100000];
+	struct cluster late;
+	sy_client_options options = {.run_dir = late.run_dir, .timeout_ns = 10000000000u};
+	sy_key key = key_of("1@early");
+	sy_value value = {.data = bytes, .nbytes = sizeof bytes, .kind = SY_KIND_BYTES};
+	sy_client *older, *common = client;
+	sy_error err = {0};
+
+	(void)state;
+	memset(bytes, 5, sizeof bytes);
+	cluster_start(&late, 2, SLAB_BYTES, false);
+	cluster_kill(&late, 1, SIGTERM);
+	assert_int_equal(sy_client_open(&options, &older, NULL), SY_OK);
+	assert_int_equal(sy_client_put(older, &key, &value, 1, 0, &err), SY_E_TRANSFER_FAILED);
+	assert_non_null(strstr(err.message, "dead"));
+	cluster_restart(&late, 1);
+	client = older;
+	put_bytes("1@early", bytes, sizeof bytes);
+	expect_bytes("1@early", bytes, sizeof bytes, SY_GET_COPY);
+	client = common;
+	cluster.put_bytes -= sizeof bytes; /* of the other cluster's */
+	cluster.got_bytes -= sizeof bytes;
+	late.put_bytes = late.got_bytes = sizeof bytes;
+	sy_client_close(older);
+	cluster_stop(&late);
+}
+
 int main(int argc, char **argv)
 {
 	cluster_main(argc, argv);
@@ -294,6 +325,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_bad_calls),
 		cmocka_unit_test(test_missing_arguments),
 		cmocka_unit_test(test_fork_child_is_refused),
+		cmocka_unit_test(test_a_client_older_than_its_unit),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

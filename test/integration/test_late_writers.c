@@ -65,13 +65,13 @@ static int run_writer(char **argv)
 {
 	const sy_store_options options = {.run_dir = argv[2], .timeout_ns = 120 * SECOND_NS,
 	                                  .lock = on_lock, .unlock = on_unlock};
-	uint8_t *memory = malloc(LARGE);
+	static uint8_t memory[LARGE]; /* a WRITE may be under way to the end */
 	struct store_blob blob;
 	sy_store *store;
 	sy_error err = {0};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (memory == NULL || sy_store_open(&options, &store, &err) != SY_OK)
+	if (sy_store_open(&options, &store, &err) != SY_OK)
 		return COULD_NOT;
 	fill(memory, LARGE, 99);
 	sy_status status = argv[3][0] == '1' ? SY_E_BUSY : SY_OK;
