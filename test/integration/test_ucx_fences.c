@@ -24,13 +24,13 @@ struct outcome {
 static int run_sessions(const char *address)
 {
 	const struct sy_ucx_mover_config config = {.allow_tcp = by_tcp()};
-	uint8_t *memory = malloc(WRITE_BYTES);
+	static uint8_t memory[WRITE_BYTES]; /* a transfer may be under way to the end */
 	struct sy_ucx_mover *mover;
 	struct task task;
 	sy_error err = {0};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (memory == NULL || sy_ucx_mover_open(&config, &mover, &err) != SY_OK) {
+	if (sy_ucx_mover_open(&config, &mover, &err) != SY_OK) {
 		fprintf(stderr, "client: %s\n", err.message);
 		return 1;
 	}
