@@ -277,15 +277,18 @@ void sy_disk_run(struct sy_disk *disk, const struct sy_disk_job *job)
 
 bool sy_disk_next(struct sy_disk *disk, struct sy_disk_end *ret_end)
 {
-	uint64_t unused = 0;
-	ssize_t count = read(disk->event_fd, &unused, sizeof unused);
-	(void)count;
 	pthread_mutex_lock(&disk->lock);
 	bool found = disk->end_count > 0;
 	if (found) {
 		*ret_end = disk->ends[disk->end_first];
 		disk->end_first = (disk->end_first + 1) % SY_DISK_JOBS_MAX;
 		disk->end_count--;
+	}
+	/* The descriptor tells of what is left: who asks does so a bounded number of times. */
+	if (disk->end_count == 0) {
+		uint64_t unused = 0;
+		ssize_t count = read(disk->event_fd, &unused, sizeof unused);
+		(void)count;
 	}
 	pthread_mutex_unlock(&disk->lock);
 	return found;

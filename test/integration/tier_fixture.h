@@ -152,13 +152,15 @@ static inline uint64_t tier_get(sy_client *client, uint64_t row, size_t nbytes)
 	return tier_get_told(client, row, nbytes, &err);
 }
 
-/* One of the counts of `status`. */
+/* One of the counts of `status`, asked for again where a busy host did not answer in its time. */
 static inline uint64_t tier_count(sy_client *client, const char *name)
 {
-	sy_unit_report report;
+	sy_unit_report report = {0};
 	sy_error err = {0};
-	if (sy_client_reports(client, 0, &report, &err) != SY_OK)
-		fail_msg("%s", err.message);
+	for (int i = 0; i < 20 && !report.answered; i++) {
+		if (sy_client_reports(client, 0, &report, &err) != SY_OK)
+			fail_msg("%s", err.message);
+	}
 	uint64_t number = number_of(&report, name);
 	if (number == UINT64_MAX)
 		fail_msg("no count %s", name);
