@@ -22,6 +22,7 @@ static sy_client *writer, *reader; /* the reader's messages pass the gate */
 static sem_t at_gate;
 static bool holding, slow;   /* atomic: answers to resolves stay at the gate; for a while */
 static uint32_t check_count; /* atomic: how often a unit was asked whether a pin stood */
+static uint32_t hello_count; /* atomic: how often the reader began a session */
 
 static enum gate_says on_reply(uint32_t unit_id, enum sy_op op, struct sy_reply *reply,
                                uint64_t age_ns)
@@ -48,6 +49,8 @@ static enum gate_says on_request(uint32_t unit_id, const struct sy_request *requ
 	(void)age_ns;
 	if (request->op == SY_OP_PIN_CHECK)
 		__atomic_add_fetch(&check_count, 1, __ATOMIC_RELEASE);
+	if (request->op == SY_OP_HELLO)
+		__atomic_add_fetch(&hello_count, 1, __ATOMIC_RELEASE);
 	return GATE_PASS;
 }
 
@@ -186,6 +189,19 @@ static bool was_asked(void)
 	return __atomic_exchange_n(&check_count, 0, __ATOMIC_ACQ_REL) > 0;
 }
 
+/* On a host that stands still for a second the reader's session ends, and the get resolves anew in
+ * its next one, which may be while there are no rows. */
+static bool found_none(const struct slow_get *get)
+{
+	sy_value value;
+
+	for (size_t r = 0; r < sy_result_count(get->result); r++) {
+		if (sy_result_value(get->result, r, &value))
+			return false;
+	}
+	return true;
+}
+
 /* The rows are cleared under the get, or cleared and put anew: it says what holds afterwards. */
 static void test_a_get_outlives_its_pins(void **state)
 {
@@ -193,12 +209,12 @@ static void test_a_get_outlives_its_pins(void **state)
 	for (int anew = 0; anew < 2; anew++) {
 		for (enum path path = SINGLE; path <= COLUMNS; path++) {
 			struct slow_get get = {.client = reader, .path = path};
-			sy_value value;
 
 			put_rows(1);
 			__atomic_store_n(&holding, true, __ATOMIC_RELEASE);
 			assert_int_equal(pthread_create(&get.thread, NULL, get_slowly, &get), 0);
 			sem_wait(&at_gate);
+			uint32_t greeted = __atomic_load_n(&hello_count, __ATOMIC_ACQUIRE);
 			give_it_to_others();
 			if (anew == 1) {
 				clear_from(JUNK_ROW, JUNK_MAX);
@@ -207,11 +223,13 @@ static void test_a_get_outlives_its_pins(void **state)
 			__atomic_store_n(&holding, false, __ATOMIC_RELEASE);
 			pthread_join(get.thread, NULL);
 			must(get.status, &get.err);
-			if (anew == 1)
+			bool again = greeted != __atomic_load_n(&hello_count, __ATOMIC_ACQUIRE);
+			bool none = found_none(&get);
+			if (anew == 0)
+				assert_true(none);
+			else if (!again || !none)
 				check_result(&get, 2);
-			for (size_t r = 0; anew == 0 && r < sy_result_count(get.result); r++)
-				assert_false(sy_result_value(get.result, r, &value));
-			assert_true(was_asked());
+			assert_true(was_asked() || again);
 			sy_result_free(get.result);
 			clear_all();
 		}
