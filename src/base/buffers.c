@@ -92,6 +92,16 @@ static bool drop_oldest(struct sy_buffers *buffers)
 	return b != NULL;
 }
 
+/* Of larger ones that are used, or being made: what no drop makes room in. */
+static uint64_t busy_large_bytes(const struct sy_buffers *buffers)
+{
+	uint64_t busy = buffers->large_bytes;
+
+	for (const struct sy_buffer *b = buffers->free.head; b != NULL; b = b->next)
+		busy -= b->base ? 0 : b->nbytes;
+	return busy;
+}
+
 /* A power of two, so that few sizes serve all. 0: it has none. */
 static uint64_t round_up(uint64_t nbytes)
 {
@@ -109,10 +119,11 @@ static enum sy_buffers_answer take_large(struct sy_buffers *buffers, uint64_t nb
 
 	if (rounded == 0 || rounded > max_bytes)
 		return SY_BUFFERS_TOO_LARGE;
+	/* None goes for nothing: others would have to be registered anew. */
+	if (busy_large_bytes(buffers) > max_bytes - rounded)
+		return SY_BUFFERS_WAIT;
 	while (buffers->large_bytes > max_bytes - rounded && drop_oldest(buffers))
 		continue;
-	if (buffers->large_bytes > max_bytes - rounded)
-		return SY_BUFFERS_WAIT;
 	return make(buffers, false, rounded, ret_bytes);
 }
 
@@ -215,7 +226,7 @@ bool sy_buffers_bury(struct sy_buffers *buffers, struct sy_grave *grave)
 
 bool sy_buffers_in_flight(const struct sy_grave *grave)
 {
-	return grave->write || (grave->holds.count > 0 && !SY_MUTANT(65));
+	return grave->write || (sy_holds_land(&grave->holds) && !SY_MUTANT(65));
 }
 
 /* Its memory is safe. */

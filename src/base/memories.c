@@ -83,6 +83,21 @@ bool sy_holds_take(struct sy_holds *holds, struct sy_memory *memory, uint64_t ad
 	return true;
 }
 
+void sy_holds_copied(struct sy_holds *holds, uint32_t index)
+{
+	SY_ASSERT(index < holds->count && !holds->each[index].buried);
+	holds->each[index].lands = false;
+}
+
+bool sy_holds_land(const struct sy_holds *holds)
+{
+	bool lands = false;
+
+	for (uint32_t i = 0; i < holds->count && !lands; i++)
+		lands = holds->each[i].lands;
+	return lands;
+}
+
 void sy_holds_bury(struct sy_holds *holds)
 {
 	for (uint32_t i = 0; i < holds->count; i++) {

@@ -33,7 +33,7 @@ struct sy_memory {
 struct sy_hold {
 	struct sy_memory *memory;
 	uint64_t from, to; /* addresses */
-	bool lands;        /* of a READ */
+	bool lands;        /* of a READ, and not copied */
 	bool buried;
 	struct sy_hold *prev, *next;
 };
@@ -68,6 +68,10 @@ bool sy_memories_doubt(const struct sy_memories *memories, uint64_t addr, uint64
  * can, and not this one. */
 bool sy_holds_take(struct sy_holds *holds, struct sy_memory *memory, uint64_t addr,
                    uint64_t nbytes, bool lands);
+/* Before it is posted: what lies in this one of its holds is copied after all, by this process. */
+void sy_holds_copied(struct sy_holds *holds, uint32_t index);
+/* May the transfer itself still write what it holds? */
+bool sy_holds_land(const struct sy_holds *holds);
 /* The transfer was given up. */
 void sy_holds_bury(struct sy_holds *holds);
 /* Nothing of it touches memory any more. */

@@ -50,7 +50,11 @@ static ucp_mem_h map(struct sy_ucx_mover *mover, struct sy_memory *memory)
 
 		made->next = of->mappings;
 		of->mappings = made;
-	} else { /* another thread was faster */
+	} else { /* another thread was faster, but may have failed for want of what this one got */
+		if (found->handle == NULL) {
+			found->handle = made->handle;
+			made->handle = NULL;
+		}
 		handle = found->handle;
 	}
 	pthread_mutex_unlock(&memories->lock);
@@ -103,8 +107,14 @@ sy_status sy_mover_direct_begin(struct sy_ucx_mover *mover,
 	if (status != SY_OK)
 		sy_holds_end(holds);
 	pthread_mutex_unlock(&memories->lock);
-	for (uint32_t i = 0; i < holds->count; i++)
+	for (uint32_t i = 0; i < holds->count; i++) {
 		ret_direct->handles[i] = map(mover, holds->each[i].memory);
+		if (ret_direct->handles[i] != NULL)
+			continue;
+		pthread_mutex_lock(&memories->lock); /* others look for doubt in it */
+		sy_holds_copied(holds, i);
+		pthread_mutex_unlock(&memories->lock);
+	}
 	return status;
 }
 

@@ -75,6 +75,26 @@ static void test_large_ones_are_kept_by_last_use_up_to_the_pools_bound(void **st
 	assert_null(sy_buffers_audit(&buffers));
 }
 
+/* What is free stays where dropping it would not be enough: it would be registered anew. */
+static void test_a_large_one_that_has_no_room_drops_none(void **state)
+{
+	(void)state;
+	struct sy_buffers buffers;
+	struct sy_buffer rooms[4];
+
+	sy_buffers_init(&buffers, &SMALL);
+	struct sy_buffer *four = take(&buffers, 4096, &rooms[0]);
+	struct sy_buffer *two = take(&buffers, 2048, &rooms[1]);
+	sy_buffers_give(&buffers, two);
+	assert_int_equal(answer_to(&buffers, 8192), SY_BUFFERS_WAIT);
+	assert_null(sy_buffers_drop(&buffers));
+	assert_ptr_equal(take(&buffers, 2048, &rooms[2]), two);
+	sy_buffers_give(&buffers, two);
+	sy_buffers_give(&buffers, four);
+	assert_ptr_equal(take(&buffers, 8192, &rooms[3]), &rooms[3]);
+	assert_null(sy_buffers_audit(&buffers));
+}
+
 static void test_a_buffer_in_flight_is_replaced_and_comes_back_when_it_is_safe(void **state)
 {
 	(void)state;
@@ -255,6 +275,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_base_buffers_are_made_once_and_used_again),
 		cmocka_unit_test(test_large_ones_are_kept_by_last_use_up_to_the_pools_bound),
+		cmocka_unit_test(test_a_large_one_that_has_no_room_drops_none),
 		cmocka_unit_test(test_a_buffer_in_flight_is_replaced_and_comes_back_when_it_is_safe),
 		cmocka_unit_test(test_only_a_write_that_was_seen_done_is_drained),
 		cmocka_unit_test(test_past_its_bound_the_graveyard_poisons),

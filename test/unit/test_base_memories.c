@@ -129,6 +129,37 @@ static void test_a_grave_holds_until_its_memory_is_safe(void **state)
 	assert_false(sy_buffers_in_flight(&copied));
 }
 
+/* A READ into memory that could not be registered ends in a buffer of the pool. */
+static void test_what_is_copied_after_all_is_not_in_doubt(void **state)
+{
+	(void)state;
+	const struct sy_buffers_config config = {.base_count = 1, .base_bytes = 1,
+	                                         .graveyard_max_bytes = 1000};
+	struct sy_buffers buffers;
+	struct sy_memories memories = {0};
+	struct sy_memory a, b, *removed;
+	struct sy_grave grave = {.nbytes = 100};
+	bool drained;
+
+	sy_buffers_init(&buffers, &config);
+	sy_memories_add(&memories, &a, 100, 100);
+	sy_memories_add(&memories, &b, 300, 100);
+	assert_true(sy_holds_take(&grave.holds, &a, 100, 100, true));
+	assert_true(sy_holds_take(&grave.holds, &b, 300, 100, true));
+	sy_holds_copied(&grave.holds, 0);
+	assert_true(sy_holds_land(&grave.holds));
+	sy_holds_copied(&grave.holds, 1);
+	assert_false(sy_holds_land(&grave.holds));
+	assert_true(sy_buffers_bury(&buffers, &grave));
+	assert_false(sy_buffers_in_flight(&grave));
+	assert_false(sy_memories_doubt(&memories, 100, 300));
+	assert_int_equal(memories.doubt_count, 0);
+	assert_true(sy_buffers_ended(&buffers, &grave, SY_TRANSFER_FLUSHED, &drained));
+	assert_int_equal(memories.doubt_count, 0);
+	assert_int_equal(sy_memories_remove(&memories, 100, 100, &removed), SY_MEMORIES_REMOVED);
+	assert_int_equal(sy_memories_remove(&memories, 300, 100, &removed), SY_MEMORIES_REMOVED);
+}
+
 /* What the accounts should say, by looking at all there is. */
 struct world {
 	struct sy_memories memories;
@@ -241,6 +272,7 @@ int main(void)
 		cmocka_unit_test(test_what_a_read_that_was_given_up_may_write_is_in_doubt),
 		cmocka_unit_test(test_a_transfer_holds_so_many_and_no_more),
 		cmocka_unit_test(test_a_grave_holds_until_its_memory_is_safe),
+		cmocka_unit_test(test_what_is_copied_after_all_is_not_in_doubt),
 		cmocka_unit_test(test_accounts_agree_whatever_happens),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
