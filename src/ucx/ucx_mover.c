@@ -350,18 +350,22 @@ void sy_ucx_mover_account(struct sy_ucx_mover *mover, struct sy_ucx_account *ret
 }
 
 /* The mover is closed, so every conn is as soon as it may be. False: one is half made, and
- * its unit says nothing; closed now it would take the process, or the unit, with it. */
+ * its unit says nothing; closed now it would take the process, or the unit, with it. Its caller's
+ * memory is given back all the same where nothing touches it, for nobody looks later. */
 static bool lane_end(struct sy_mover_lane *lane, uint64_t end_ns)
 {
-	while ((!sy_mover_settle(lane, sy_clock_now_ns()) || lane->conns != NULL) &&
+	bool settled = false, half_made = false;
+
+	while ((!(settled = sy_mover_settle(lane, sy_clock_now_ns())) || lane->conns != NULL) &&
 	       sy_clock_now_ns() < end_ns)
 		sy_mover_lane_wait(lane, end_ns);
-	for (const struct sy_mover_conn *conn = lane->conns; conn != NULL; conn = conn->next) {
-		if (conn->state == SY_MOVER_CONN_ASKED)
-			return false;
-	}
-	lane->mover->context.lib->ucp_worker_destroy(lane->worker);
-	return true;
+	for (const struct sy_mover_conn *conn = lane->conns; conn != NULL; conn = conn->next)
+		half_made = half_made || conn->state == SY_MOVER_CONN_ASKED;
+	if (!half_made)
+		lane->mover->context.lib->ucp_worker_destroy(lane->worker);
+	if (lane->grave != NULL && (settled || !half_made))
+		sy_mover_direct_end(lane->mover, &lane->grave->account.holds);
+	return !half_made;
 }
 
 static void conns_free(struct sy_mover_lane *lane)
