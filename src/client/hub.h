@@ -75,14 +75,11 @@ struct sy_call {
 	/* the hub's own */
 	struct sy_waiter *waiter;
 	struct sy_link *link;
-	struct sy_call *next_on_link, *next_write;
+	struct sy_call *next_on_link, *next_write, *next_ended;
 	struct sy_remote *remote_now; /* during the WRITE */
 	uint64_t dead_incarnation; /* if found_dead: of the unit that the directory's list showed */
 	uint64_t waits_since_ns; /* for its unit: since it was started, or what was ours was done */
 	bool done, found_dead, settled;
-	bool ended;   /* done, as the caller saw it under the lock, and not settled */
-	bool starts;  /* it is to be started anew */
-	bool put_off; /* it is looked at when all have ended */
 };
 
 /* A call has ended. True: it was filled in for another operation, which starts at once. */

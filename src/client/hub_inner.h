@@ -33,6 +33,13 @@ struct sy_link {
 	struct sy_call *calls;             /* those that have not ended */
 };
 
+/* To a list of calls that have ended, by next_ended. */
+static inline void sy_call_push(struct sy_call **list, struct sy_call *call)
+{
+	call->next_ended = *list;
+	*list = call;
+}
+
 /* A caller in sy_hub_run. */
 struct sy_waiter {
 	pthread_cond_t wake;
@@ -40,6 +47,7 @@ struct sy_waiter {
 	bool asleep;             /* it waits for its wake-up, and can take over the sockets */
 	size_t pending;          /* calls that have not ended */
 	struct sy_call *writes;  /* calls whose region waits to be written */
+	struct sy_call *ended;   /* calls that nobody has looked at since they ended */
 	uint64_t look_ns;        /* when it asks again whether it was interrupted */
 	uint64_t ask_ns;         /* when it asks whether who does not answer is dead; of leases only */
 	bool interrupted;

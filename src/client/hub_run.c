@@ -287,6 +287,7 @@ static void start(struct sy_hub *hub, struct sy_call *call, struct sy_waiter *me
 	if (call->link == NULL) {
 		call->done = true;
 		call->op.end = SY_OP_END_NONE;
+		sy_call_push(&me->ended, call);
 		return;
 	}
 	me->pending++;
@@ -336,15 +337,15 @@ struct run {
 	sy_call_next *next;
 	void *context;
 	struct sy_waiter me;
-	size_t open;     /* calls that are not settled */
-	size_t put_off;  /* those of them that have ended and are looked at when all have */
+	struct sy_call *asking; /* ended; looked at when no other is under way */
+	struct sy_call *anew;   /* to be started */
 };
 
 static void begin(struct run *run, struct sy_call *call)
 {
 	uint64_t now_ns = sy_clock_now_ns();
 
-	call->settled = call->ended = call->starts = call->put_off = false;
+	call->settled = false;
 	call->waits_since_ns = now_ns;
 	if (run->me.interrupted)
 		call->op.deadline_ns = sy_min_u64(call->op.deadline_ns, now_ns);
@@ -357,8 +358,7 @@ static void await_ends(struct run *run)
 	struct sy_hub *hub = run->hub;
 	struct sy_waiter *me = &run->me;
 
-	while (me->pending > 0 &&
-	       (run->next == NULL || me->pending + run->put_off == run->open)) {
+	while (me->pending > 0 && (run->next == NULL || me->ended == NULL)) {
 		me->awake = false;
 		if (write_one(hub, me) || connect_one(hub, run->calls, run->count) ||
 		    look_for_interrupt(hub, me, run->calls, run->count) ||
@@ -371,67 +371,74 @@ static void await_ends(struct run *run)
 /* Whether what its end means is for the directory to say, which may take until the deadline. */
 static bool asks(const struct sy_call *call)
 {
-	return call->found_dead || call->op.end == SY_OP_END_SESSION ||
-	       call->op.end == SY_OP_END_LATE;
+	return call->link != NULL && (call->found_dead || call->op.end == SY_OP_END_SESSION ||
+	                              call->op.end == SY_OP_END_LATE);
 }
 
-/* An ended call, without the lock. One that asks the directory comes after all that do not. */
-static void look_at(struct run *run, struct sy_call *call, bool only_these_are_left)
+static struct sy_call *take(struct sy_call **list)
 {
-	if (!only_these_are_left && call->link != NULL && asks(call)) {
-		run->put_off += !call->put_off;
-		call->put_off = true;
-		return;
+	struct sy_call *first = *list;
+
+	if (first != NULL)
+		*list = first->next_ended;
+	return first;
+}
+
+static void judge(struct run *run, struct sy_call *call)
+{
+	if (!sy_hub_settle(run->hub, call) ||
+	    (run->next != NULL && run->next(run->context, call)))
+		sy_call_push(&run->anew, call);
+}
+
+/* Ended calls, without the lock. Those that ask the directory come after all that do not, and when
+ * none of these follows. */
+static void look_at(struct run *run, struct sy_call *ended, bool idle)
+{
+	struct sy_call *call;
+
+	while ((call = take(&ended)) != NULL) {
+		if (asks(call))
+			sy_call_push(&run->asking, call);
+		else
+			judge(run, call);
 	}
-	run->put_off -= call->put_off;
-	call->put_off = false;
-	call->starts = !sy_hub_settle(run->hub, call) ||
-	               (run->next != NULL && run->next(run->context, call));
-	run->open -= !call->starts;
+	while (idle && run->anew == NULL && (call = take(&run->asking)) != NULL)
+		judge(run, call);
 }
 
 void sy_hub_run_each(struct sy_hub *hub, struct sy_call *const *calls, size_t count,
                      sy_call_next *next, void *context)
 {
 	uint64_t now_ns = sy_clock_now_ns();
-	bool leases = hub->times.dead_after_ns > 0;
+	bool leases = hub->times.dead_after_ns > 0, idle = false;
 	struct run run = {
 		.hub = hub, .calls = calls, .count = count, .next = next, .context = context,
 		.me.look_ns = now_ns + INTERRUPT_LOOK_NS,
 		.me.ask_ns = leases ? now_ns + hub->config.control_timeout_ns : UINT64_MAX,
-		.open = count,
 	};
 
-	if (count == 0)
-		return;
-	pthread_mutex_lock(&hub->lock);
-	enter(hub, &run.me);
-	for (size_t i = 0; i < count; i++)
-		begin(&run, calls[i]);
+	for (size_t i = count; i-- > 0;)
+		sy_call_push(&run.anew, calls[i]);
 	/* A call starts anew only while its deadline lies ahead. */
-	for (;;) {
+	for (bool entered = false; !idle || run.anew != NULL; entered = !idle) {
+		struct sy_call *call, *ended;
+
+		pthread_mutex_lock(&hub->lock);
+		if (!entered)
+			enter(hub, &run.me);
+		while ((call = take(&run.anew)) != NULL)
+			begin(&run, call);
 		await_ends(&run);
-		bool idle = run.me.pending == 0, only_asking = run.put_off == run.open;
-		for (size_t i = 0; i < count; i++)
-			calls[i]->ended = calls[i]->done && !calls[i]->settled;
+		idle = run.me.pending == 0;
+		ended = run.me.ended;
+		run.me.ended = NULL;
 		if (idle)
 			leave(hub, &run.me);
 		else
 			hand_over(hub);
 		pthread_mutex_unlock(&hub->lock);
-		for (size_t i = 0; i < count; i++) {
-			if (calls[i]->ended)
-				look_at(&run, calls[i], only_asking);
-		}
-		if (run.open == 0)
-			return;
-		pthread_mutex_lock(&hub->lock);
-		if (idle)
-			enter(hub, &run.me);
-		for (size_t i = 0; i < count; i++) {
-			if (calls[i]->starts)
-				begin(&run, calls[i]);
-		}
+		look_at(&run, ended, idle);
 	}
 }
 

@@ -122,6 +122,7 @@ static void call_ended(struct sy_link *link, struct sy_call *call)
 	if (answered && link->remote != NULL && sy_op_reaches(&call->op, link->remote->incarnation))
 		call->remote = sy_remote_ref(link->remote);
 	call->waiter->pending--;
+	sy_call_push(&call->waiter->ended, call);
 	sy_waiter_wake(link->hub, call->waiter);
 }
 
