@@ -25,7 +25,7 @@ void sy_daemon_say(const struct sy_daemon *daemon, const char *format, ...)
 {
 	char line[512];
 	va_list args;
-	size_t head = sy_format(line, sizeof line - 1, "slabyard unit %u: ", daemon->config->unit_id);
+	size_t head = sy_format(line, sizeof line - 1, "slabyard unit %u: ", daemon->config.unit_id);
 	va_start(args, format);
 	size_t bytes = head + sy_format_list(line + head, sizeof line - 1 - head, format, args);
 	va_end(args);
@@ -75,7 +75,7 @@ static bool stop_is_pending(void)
  * next unit of this id finds what to remove. */
 static sy_status open_slab(struct sy_daemon *daemon, sy_error *err)
 {
-	const struct sy_unit_config *config = daemon->config;
+	const struct sy_unit_config *config = &daemon->config;
 	char name[SY_SLAB_NAME_BYTES], path[SY_SLAB_PATH_BYTES];
 	sy_status status = sy_run_dir_open(config->run_dir, true, &daemon->run_dir, err);
 	if (status == SY_OK)
@@ -103,7 +103,7 @@ static void say_line(void *context, const char *line)
 
 static sy_status open_disk(struct sy_daemon *daemon, sy_error *err)
 {
-	const struct sy_unit_config *config = daemon->config;
+	const struct sy_unit_config *config = &daemon->config;
 	const struct sy_disk_config disk = {
 		.dir = config->ssd_dir,
 		.bytes = config->ssd_bytes - config->ssd_bytes % SY_UNIT_PAGE_BYTES,
@@ -119,7 +119,7 @@ static sy_status open_disk(struct sy_daemon *daemon, sy_error *err)
 static sy_status open_core(struct sy_daemon *daemon, sy_error *err)
 {
 	const struct sy_core_params params = sy_unit_config_params(
-		daemon->config, daemon->incarnation.value, sy_entropy_u64());
+		&daemon->config, daemon->incarnation.value, sy_entropy_u64());
 	const struct sy_serve_io io = sy_daemon_io(daemon);
 	daemon->arena_bytes = sy_core_arena_bytes(&params);
 	/* Tables are touched as they fill: capacity that is not used costs nothing. */
@@ -140,16 +140,16 @@ static sy_status open_sockets(struct sy_daemon *daemon, sy_error *err)
 {
 	char ipc[SY_RUN_PATH_BYTES + 8];
 	sy_format(ipc, sizeof ipc, "ipc://%s", daemon->run_unit.ipc_path);
-	const char *const endpoints[] = {ipc, daemon->config->listen};
+	const char *const endpoints[] = {ipc, daemon->config.listen};
 	struct sy_control_keys keys;
 	sy_status status = SY_OK;
-	if (daemon->config->keys != NULL)
-		status = sy_control_keys_server(daemon->config->keys, &keys, err);
+	if (daemon->config.keys != NULL)
+		status = sy_control_keys_server(daemon->config.keys, &keys, err);
 	if (status == SY_OK)
-		status = sy_local_server_open(daemon->run_unit.sock_path, daemon->config->group,
+		status = sy_local_server_open(daemon->run_unit.sock_path, daemon->config.group,
 		                              &daemon->local, err);
 	if (status == SY_OK)
-		status = sy_control_server_open(endpoints, 2, daemon->config->keys != NULL ? &keys : NULL,
+		status = sy_control_server_open(endpoints, 2, daemon->config.keys != NULL ? &keys : NULL,
 		                                &daemon->control, err);
 	return status;
 }
@@ -166,7 +166,7 @@ static void host_of(const char *endpoint, char *out, size_t size)
 /* Where control messages come from other hosts, UCX is reached, too. */
 static sy_status open_ucx(struct sy_daemon *daemon, sy_error *err)
 {
-	const struct sy_unit_config *config = daemon->config;
+	const struct sy_unit_config *config = &daemon->config;
 	char host[SY_UNIT_ADDRESS_BYTES];
 	const struct sy_ucx_target_config target = {
 		.slab = daemon->slab.data,
@@ -193,12 +193,12 @@ static sy_status fill_info(const struct sy_daemon *daemon, struct sy_unit_info *
 	const char *tcp = sy_control_server_endpoint(daemon->control, 1);
 	sy_process_identity(&self);
 	*ret_info = (struct sy_unit_info){
-		.unit_id = daemon->config->unit_id,
+		.unit_id = daemon->config.unit_id,
 		.state = SY_UNIT_ACTIVE,
 		.incarnation = daemon->incarnation.value,
 		.pid = self.pid,
 		.start_time = self.start_time,
-		.slab_bytes = daemon->config->slab_bytes,
+		.slab_bytes = daemon->config.slab_bytes,
 	};
 	memcpy(ret_info->boot_id, self.boot_id, sizeof ret_info->boot_id);
 	if (sy_format(ret_info->ipc_address, SY_UNIT_ADDRESS_BYTES, "%s", ipc) >=
@@ -215,7 +215,7 @@ static sy_status fill_info(const struct sy_daemon *daemon, struct sy_unit_info *
 /* Renewals often enough that one may be lost before anybody suspects us. */
 static uint64_t renew_interval_ns(const struct sy_daemon *daemon, const struct sy_dir_times *times)
 {
-	uint64_t heartbeat_ns = daemon->config->heartbeat_ns;
+	uint64_t heartbeat_ns = daemon->config.heartbeat_ns;
 	return sy_dir_times_lease(times) ? sy_min_u64(heartbeat_ns, times->suspect_after_ns / 3)
 	                                 : heartbeat_ns;
 }
@@ -224,9 +224,9 @@ static sy_status take_slot(struct sy_daemon *daemon, const struct sy_unit_info *
                            sy_error *err)
 {
 	struct sy_dir_renewal first = {0};
-	sy_status status = sy_dir_client_open(daemon->config->directory, &daemon->directory, err);
+	sy_status status = sy_dir_client_open(daemon->config.directory, &daemon->directory, err);
 	if (status == SY_OK)
-		status = sy_dir_client_use_keys(daemon->directory, daemon->config->keys, err);
+		status = sy_dir_client_use_keys(daemon->directory, daemon->config.keys, err);
 	/* Its lock is ours, so it has ended; elsewhere nobody may have seen that. */
 	if (status == SY_OK && daemon->run_unit.former != 0)
 		status = sy_dir_client_exited(daemon->directory, info->unit_id, daemon->run_unit.former,
@@ -241,7 +241,7 @@ static sy_status take_slot(struct sy_daemon *daemon, const struct sy_unit_info *
 	sy_lease_init(&daemon->lease, first.times.fence_after_ns, first.sent_ns, first.answered_ns);
 	daemon->registered = true;
 	if (sy_dir_times_lease(&first.times))
-		sy_daemon_say(daemon, "up, registered at %s", daemon->config->directory);
+		sy_daemon_say(daemon, "up, registered at %s", daemon->config.directory);
 	return sy_dir_watch_open(daemon->directory, &daemon->lease, info->unit_id, info->incarnation,
 	                         renew_interval_ns(daemon, &first.times), &daemon->watch, err);
 }
@@ -250,7 +250,7 @@ static sy_status take_slot(struct sy_daemon *daemon, const struct sy_unit_info *
  * directory does not know. */
 static sy_status enter_directory(struct sy_daemon *daemon, sy_error *err)
 {
-	const struct sy_unit_config *config = daemon->config;
+	const struct sy_unit_config *config = &daemon->config;
 	struct sy_unit_info info;
 	sy_status status = fill_info(daemon, &info, err);
 	if (status != SY_OK)
@@ -264,7 +264,7 @@ static sy_status enter_directory(struct sy_daemon *daemon, sy_error *err)
 
 static sy_status open_unit(struct sy_daemon *daemon, sy_error *err)
 {
-	sy_status status = sy_unit_config_check(daemon->config, err);
+	sy_status status = sy_unit_config_check(&daemon->config, err);
 	if (status == SY_OK)
 		status = open_slab(daemon, err);
 	if (status == SY_OK)
@@ -280,7 +280,7 @@ static sy_status open_unit(struct sy_daemon *daemon, sy_error *err)
 
 /* Sockets go before the directory is told, so that a dead incarnation answers nobody. Told it is
  * because no supervisor may be there to do so. */
-static void close_unit(struct sy_daemon *daemon, uint64_t end_ns)
+static void close_unit(struct sy_daemon *daemon, bool *directory_answers)
 {
 	sy_dir_watch_close(daemon->watch);
 	sy_ucx_target_close(daemon->ucx);
@@ -288,9 +288,10 @@ static void close_unit(struct sy_daemon *daemon, uint64_t end_ns)
 	sy_local_server_close(daemon->local);
 	sy_peers_done(&daemon->peers);
 	SY_FAILPOINT(UNIT_LEAVING);
-	if (daemon->registered)
-		(void)sy_dir_client_exited(daemon->directory, daemon->config->unit_id,
-		                           daemon->incarnation.value, end_ns, NULL);
+	if (daemon->registered && *directory_answers)
+		*directory_answers = sy_dir_client_exited(daemon->directory, daemon->config.unit_id,
+		                                          daemon->incarnation.value,
+		                                          sy_clock_now_ns() + exited_ns, NULL) == SY_OK;
 	sy_dir_client_close(daemon->directory);
 	sy_disk_close(daemon->disk); /* its threads use the slab */
 	sy_serve_free(daemon->serve);
@@ -302,9 +303,9 @@ static void close_unit(struct sy_daemon *daemon, uint64_t end_ns)
 
 static void close_loop(struct sy_daemon_loop *loop)
 {
-	uint64_t end_ns = sy_clock_now_ns() + exited_ns;
+	bool directory_answers = true; /* else it is waited for but once */
 	for (uint32_t i = 0; i < loop->count; i++)
-		close_unit(&loop->daemons[i], end_ns);
+		close_unit(&loop->daemons[i], &directory_answers);
 	if (loop->epoll_fd >= 0)
 		close(loop->epoll_fd);
 	if (loop->signal_fd >= 0)
@@ -319,12 +320,11 @@ static void init_unit(struct sy_daemon *daemon, struct sy_daemon_loop *loop, uin
 	*daemon = (struct sy_daemon){
 		.loop = loop,
 		.number = number,
-		.own_config = *first,
-		.config = &daemon->own_config,
+		.config = *first,
 		.run_unit = {.lock_fd = -1},
 		.slab = {.fd = -1},
 	};
-	daemon->own_config.unit_id = first->unit_id + number;
+	daemon->config.unit_id = first->unit_id + number;
 }
 
 int sy_unit_run(const struct sy_unit_config *first, uint32_t count)
@@ -339,13 +339,11 @@ int sy_unit_run(const struct sy_unit_config *first, uint32_t count)
 	}
 	*loop = (struct sy_daemon_loop){.daemons = daemons, .epoll_fd = -1, .signal_fd = -1};
 	sy_error err = {0};
-	init_unit(&daemons[0], loop, 0, first);
+	for (uint32_t i = 0; i < count; i++)
+		init_unit(&daemons[i], loop, i, first);
 	sy_status status = open_process(loop, &err);
-	while (status == SY_OK && loop->count < count) {
-		struct sy_daemon *daemon = &daemons[loop->count];
-		init_unit(daemon, loop, loop->count++, first);
-		status = open_unit(daemon, &err);
-	}
+	while (status == SY_OK && loop->count < count)
+		status = open_unit(&daemons[loop->count++], &err);
 	if (status == SY_OK)
 		status = sy_daemon_turn(loop, &err);
 	if (status != SY_OK) {

@@ -76,11 +76,11 @@ void sy_daemon_accept(struct sy_daemon *daemon)
 	}
 	const struct sy_local_welcome welcome = {
 		.version = SY_PROTOCOL_VERSION,
-		.unit_id = daemon->config->unit_id,
-		.lanes = daemon->config->zmq_only ? 0 : 1,
+		.unit_id = daemon->config.unit_id,
+		.lanes = daemon->config.zmq_only ? 0 : 1,
 		.incarnation = daemon->incarnation.value,
 		.token = sy_peers_at(&daemon->peers, index)->token,
-		.slab_bytes = daemon->config->slab_bytes,
+		.slab_bytes = daemon->config.slab_bytes,
 	};
 	if (!sy_daemon_watch(daemon, local.fd, SY_DAEMON_PEER, index) ||
 	    !sy_daemon_watch(daemon, local.pidfd, SY_DAEMON_PID, index) ||
@@ -95,7 +95,7 @@ static void ring_if_due(const struct sy_daemon *daemon, struct sy_peer *peer)
 		return;
 	peer->lane.due = false;
 	SY_FAILPOINT(UNIT_RINGING);
-	sy_bell_ring_for(peer->bell, daemon->config->unit_id);
+	sy_bell_ring_for(peer->bell, daemon->config.unit_id);
 }
 
 void sy_daemon_lane_send(struct sy_daemon *daemon, uint64_t route, const void *message,
@@ -189,7 +189,7 @@ static bool join(struct sy_daemon *daemon, uint32_t index, const struct sy_local
 	if (!sy_peers_join(&daemon->peers, index, handed))
 		return false;
 	/* What was written before this is reported at once. */
-	return !daemon->config->zmq_only &&
+	return !daemon->config.zmq_only &&
 	       sy_daemon_watch(daemon, peer->door_fd, SY_DAEMON_DOOR, index);
 }
 

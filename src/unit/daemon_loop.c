@@ -81,7 +81,7 @@ static void fence(void *context, uint64_t session)
 static void hear_ucx(struct sy_daemon *daemon, uint64_t now_ns)
 {
 	uint64_t session;
-	for (uint32_t i = 0; i < daemon->config->max_sessions; i++) {
+	for (uint32_t i = 0; i < daemon->config.max_sessions; i++) {
 		if (!sy_ucx_target_next(daemon->ucx, &session))
 			return;
 		sy_serve_fenced(daemon->serve, session, now_ns);
@@ -99,7 +99,7 @@ struct sy_serve_io sy_daemon_io(struct sy_daemon *daemon)
 		.disk = run_disk,
 		.admit = admit,
 		.fence = fence,
-		.allow_tcp = sy_unit_config_policy(daemon->config) == SY_POLICY_ALLOW_TCP,
+		.allow_tcp = sy_unit_config_policy(&daemon->config) == SY_POLICY_ALLOW_TCP,
 	};
 }
 
@@ -195,7 +195,7 @@ static void notice_stall(struct sy_daemon *daemon, uint64_t now_ns)
 {
 	uint64_t gap_ns = now_ns - daemon->turn_ns;
 	daemon->turn_ns = now_ns;
-	if (gap_ns <= daemon->config->heartbeat_ns)
+	if (gap_ns <= daemon->config.heartbeat_ns)
 		return;
 	sy_serve_stalled(daemon->serve, gap_ns, now_ns);
 	daemon->drain_left = MESSAGES_A_DRAIN;
@@ -235,7 +235,7 @@ static uint64_t next_turn_ns(struct sy_daemon *daemon)
 		daemon->drain_left = 0;
 	if (daemon->control_due || sy_serve_pending(daemon->serve) || daemon->peers.work_head != 0)
 		return 0;
-	uint64_t latest_ns = sy_clock_now_ns() + daemon->config->heartbeat_ns / 2;
+	uint64_t latest_ns = sy_clock_now_ns() + daemon->config.heartbeat_ns / 2;
 	return sy_min_u64(latest_ns, sy_serve_deadline(daemon->serve));
 }
 
@@ -245,7 +245,7 @@ static void run_work(struct sy_daemon *daemon)
 	uint64_t now_ns = sy_clock_now_ns();
 	/* No lease is looked at (both below do) while messages are still to be heard after a stall,
 	 * nor where we were stopped since this turn began, which only the next one deals with. */
-	if (daemon->drain_left > 0 || now_ns - daemon->turn_ns > daemon->config->heartbeat_ns)
+	if (daemon->drain_left > 0 || now_ns - daemon->turn_ns > daemon->config.heartbeat_ns)
 		return;
 	for (uint32_t i = 0; i < STEPS_A_TURN && sy_serve_pending(daemon->serve); i++)
 		sy_serve_continue(daemon->serve, now_ns);

@@ -34,8 +34,7 @@ struct sy_daemon_loop {
 struct sy_daemon {
 	struct sy_daemon_loop *loop;
 	uint32_t number;      /* of this unit in the loop */
-	struct sy_unit_config own_config;
-	const struct sy_unit_config *config;
+	struct sy_unit_config config;
 	sy_incarnation incarnation;
 	struct sy_run_dir run_dir;
 	struct sy_run_unit run_unit;
