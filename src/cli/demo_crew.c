@@ -193,12 +193,23 @@ sy_status sy_demo_crew_start(const struct sy_demo_crew_config *config,
 	return SY_OK;
 }
 
+bool sy_demo_crew_is_over(const struct sy_demo_crew *crew)
+{
+	struct pollfd waits[] = {{.fd = crew->stop_fd, .events = POLLIN},
+	                         {.fd = crew->cluster_fd, .events = POLLIN}};
+	return poll(waits, 2, 0) > 0;
+}
+
 bool sy_demo_crew_stopped(const struct sy_demo_crew *crew, char *problem)
 {
 	struct signalfd_siginfo info;
 	struct pollfd wait = {.fd = crew->stop_fd, .events = POLLIN};
-	if (poll(&wait, 1, 0) <= 0)
+	if (!sy_demo_crew_is_over(crew))
 		return false;
+	if (poll(&wait, 1, 0) <= 0) {
+		snprintf(problem, SY_DEMO_MESSAGE_BYTES, "the demo's cluster has ended");
+		return true;
+	}
 	int signal = SIGTERM;
 	if (read(crew->stop_fd, &info, sizeof info) == (ssize_t)sizeof info)
 		signal = (int)info.ssi_signo;
@@ -281,10 +292,6 @@ static bool answers_await(struct sy_demo_crew *crew, struct pollfd *waits,
 		}
 		if (sy_demo_crew_stopped(crew, problem))
 			return false;
-		if (waits[count + 1].revents != 0) {
-			snprintf(problem, SY_DEMO_MESSAGE_BYTES, "the demo's cluster has ended");
-			return false;
-		}
 		for (uint32_t i = 0; i < count; i++) {
 			if (waits[i].revents == 0)
 				continue;

@@ -57,7 +57,9 @@ bool sy_demo_crew_run(struct sy_demo_crew *crew, enum sy_demo_phase phase, uint3
  * well; `problem` as above. */
 bool sy_demo_crew_end(struct sy_demo_crew *crew, bool at_once, char *problem);
 
-/* True once SIGINT, SIGTERM or SIGHUP came; what that is called is in `problem`. */
+/* SIGINT, SIGTERM or SIGHUP came, or the demo's cluster has ended. Of any thread. */
+bool sy_demo_crew_is_over(const struct sy_demo_crew *crew);
+/* The same, told but once of each signal; what that is called is in `problem`. */
 bool sy_demo_crew_stopped(const struct sy_demo_crew *crew, char *problem);
 
 #endif

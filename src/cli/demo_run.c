@@ -95,6 +95,18 @@ static bool crew_open(struct sy_demo *demo)
 	return sy_demo_crew_start(&config, &demo->crew, &err) == SY_OK || fail(demo, err.message);
 }
 
+static bool is_over(void *context)
+{
+	const struct sy_demo *demo = context;
+	return sy_demo_crew_is_over(&demo->crew);
+}
+
+/* A call of this process's own client failed: by the cluster's end or a signal, if they came. */
+static bool fail_call(struct sy_demo *demo, const sy_error *err)
+{
+	return !sy_demo_crew_stopped(&demo->crew, demo->problem) && fail(demo, err->message);
+}
+
 /* After the crew: a client has threads, and what has threads does not fork. */
 static bool client_open(struct sy_demo *demo)
 {
@@ -102,9 +114,11 @@ static bool client_open(struct sy_demo *demo)
 	sy_client_options options = demo->where;
 	options.name_space = demo->name_space;
 	options.timeout_ns = CALL_NS;
+	options.interrupted = is_over;
+	options.interrupted_context = demo;
 	if (sy_client_open(&options, &demo->client, &err) != SY_OK ||
 	    sy_demo_memory_read(demo->client, &demo->before, &err) != SY_OK)
-		return fail(demo, err.message);
+		return fail_call(demo, &err);
 	demo->summary.units = sy_client_unit_count(demo->client);
 	demo->summary.capacity_bytes = demo->before.capacity_bytes;
 	return true;
@@ -130,7 +144,7 @@ static bool rows_clear(struct sy_demo *demo, uint32_t step)
 		tally->values += entries;
 	}
 	free(rows);
-	return status == SY_OK || fail(demo, err.message);
+	return status == SY_OK || fail_call(demo, &err);
 }
 
 /* What was in use comes back whole, and every value that was put was there to be removed. */
@@ -141,14 +155,14 @@ static bool step_clear(struct sy_demo *demo, uint32_t step)
 	const char *leak = NULL;
 	sy_error err = {0};
 	if (sy_demo_memory_read(demo->client, &full, &err) != SY_OK)
-		return fail(demo, err.message);
+		return fail_call(demo, &err);
 	uint64_t used = demo->before.free_sum - sy_min_u64(full.free_sum, demo->before.free_sum);
 	sy_demo_memory_done(&full);
 	summary->peak_bytes = sy_max_u64(summary->peak_bytes, used);
 	if (!rows_clear(demo, step))
 		return false;
 	if (sy_demo_memory_await(demo->client, &demo->before, &after, &leak, &err) != SY_OK)
-		return fail(demo, err.message);
+		return fail_call(demo, &err);
 	summary->leaked_bytes = demo->before.free_sum - sy_min_u64(after.free_sum,
 	                                                           demo->before.free_sum);
 	sy_demo_memory_done(&after);
@@ -229,7 +243,7 @@ static bool crew_close(struct sy_demo *demo, bool ok)
 	if (!ended)
 		return fail(demo, problem);
 	if (sy_demo_memory_await(demo->client, &demo->before, &after, &leak, &err) != SY_OK)
-		return fail(demo, err.message);
+		return fail_call(demo, &err);
 	sy_demo_memory_done(&after);
 	return leak == NULL || fail(demo, leak);
 }
