@@ -3,10 +3,10 @@
 #include "harness.h"
 
 #include <slabyard/slabyard.h>
-#include <string.h>
 
 #include "clock.h"
 #include "cluster.h"
+#include "number_of.h"
 
 enum { SLAB_BYTES = 16 << 20, PUT_BYTES = 100 << 10, ROWS = 16 };
 
@@ -45,12 +45,9 @@ static uint64_t number(sy_client *client, const char *name)
 	sy_unit_report report;
 
 	assert_int_equal(sy_client_reports(client, 0, &report, NULL), SY_OK);
-	for (size_t i = 0; i < report.count_count; i++) {
-		if (strcmp(report.counts[i].name, name) == 0)
-			return report.counts[i].value;
-	}
-	fail_msg("no number %s", name);
-	return 0;
+	uint64_t value = number_of(&report, name);
+	assert_true(value != UINT64_MAX);
+	return value;
 }
 
 static void fill(uint8_t *bytes, size_t count, uint32_t version)
