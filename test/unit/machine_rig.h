@@ -331,6 +331,17 @@ static inline void rig_start(struct rig *rig, struct sy_machine_op *op, enum sy_
 	rig_pump(rig);
 }
 
+/* A further message, for what rides on it. */
+static inline const struct rig_sent *rig_next(struct rig *rig)
+{
+	static struct sy_machine_op asks[32];
+	static size_t used;
+	struct sy_machine_op *op = &asks[used++ % 32];
+	*op = (struct sy_machine_op){0};
+	rig_start(rig, op, SY_OP_KIND_INFO, RIG_S / 1000);
+	return rig_last(rig);
+}
+
 /* Answers a resolve of two keys: the first found in the slab, the second absent. */
 static inline struct sy_reply rig_resolved(const struct rig *rig, const struct rig_sent *sent)
 {

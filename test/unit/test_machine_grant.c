@@ -64,16 +64,6 @@ static struct rig_sent two_puts(struct rig *rig, struct sy_machine_op ops[2], ui
 	return commit;
 }
 
-static const struct rig_sent *next_message(struct rig *rig)
-{
-	static struct sy_machine_op asks[16];
-	static size_t used;
-	struct sy_machine_op *op = &asks[used++ % 16];
-	*op = (struct sy_machine_op){0};
-	rig_start(rig, op, SY_OP_KIND_INFO, RIG_S / 1000);
-	return rig_last(rig);
-}
-
 static void test_the_third_put_needs_one_message(void **state)
 {
 	(void)state;
@@ -228,7 +218,7 @@ static void test_a_busy_unit_gets_it_back(void **state)
 	rig_start(rig, &ops[2], SY_OP_KIND_PUT_INLINE, 10 * RIG_S);
 	rig_fault(rig, rig_last(rig), SY_FAULT_BUSY, SY_BUSY_SPILLING);
 	assert_false(sy_machine_has_grant(rig->machine, commit.id));
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, commit.id);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, false, commit.id);
 	rig_free(rig);
 }
 
@@ -247,7 +237,7 @@ static void test_a_commit_that_asked_is_given_up_by_name(void **state)
 	rig_pump(rig);
 	rig_expect(rig, 3, &ops[2], SY_OP_END_TIMEOUT);
 	assert_true(ops[2].unknown);
-	const struct rig_sent *sent = next_message(rig);
+	const struct rig_sent *sent = rig_next(rig);
 	assert_int_equal(sent->notice_count, 2);
 	assert_int_equal(sent->notice.kind, SY_NOTICE_ABORT);
 	assert_true(sy_request_id_equal(sent->notice.name, commit.id));
@@ -268,7 +258,7 @@ static void test_a_failed_write_aborts_its_grant(void **state)
 	sy_machine_written(rig->machine, &ops[2], false, true, rig->now_ns);
 	rig_pump(rig);
 	rig_expect(rig, 3, &ops[2], SY_OP_END_WRITE);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, true, granted_to.id);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, true, granted_to.id);
 	rig_free(rig);
 }
 
@@ -289,7 +279,7 @@ static void test_few_are_kept(void **state)
 	for (int i = 1; i < PUTS; i++)
 		kept += sy_machine_has_grant(rig->machine, commits[i].id);
 	assert_int_equal(kept, 4);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, commits[1].id);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, false, commits[1].id);
 	rig_free(rig);
 }
 

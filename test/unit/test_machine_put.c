@@ -24,17 +24,6 @@ static void written(struct rig *rig, struct sy_machine_op *op, bool ok, bool in_
 	rig_pump(rig);
 }
 
-/* What rides on the next message. */
-static const struct rig_sent *next_message(struct rig *rig)
-{
-	static struct sy_machine_op asks[32];
-	static size_t used;
-	struct sy_machine_op *op = &asks[used++ % 32];
-	*op = (struct sy_machine_op){0};
-	rig_start(rig, op, SY_OP_KIND_INFO, RIG_S / 1000);
-	return rig_last(rig);
-}
-
 static void test_a_put_goes_through(void **state)
 {
 	(void)state;
@@ -87,7 +76,7 @@ static void test_a_failed_write_aborts(void **state)
 	written(rig, &a, false, false);
 	rig_expect(rig, 1, &a, SY_OP_END_WRITE);
 	assert_false(a.in_flight);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, name);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, false, name);
 	rig->notices_done = 1;
 	rig_ok(rig, rig_last(rig));
 	assert_true(sy_machine_notices_done(rig->machine));
@@ -96,11 +85,11 @@ static void test_a_failed_write_aborts(void **state)
 	written(rig, &b, false, true);
 	rig_expect(rig, 3, &b, SY_OP_END_WRITE);
 	assert_true(b.in_flight);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, true, name);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, true, name);
 	rig->notices_done = 2;
 	rig_ok(rig, rig_last(rig));
 	sy_machine_drained(rig->machine, b.name, rig->now_ns);
-	rig_expect_notice(next_message(rig), SY_NOTICE_DRAINED, false, name);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_DRAINED, false, name);
 	assert_int_equal(rig_last(rig)->first_notice, 3);
 	rig_free(rig);
 }
@@ -117,7 +106,7 @@ static void test_a_write_proved_finished_before_it_is_said_to_be_in_flight(void 
 	written(rig, &op, false, true);
 	rig_expect(rig, 1, &op, SY_OP_END_WRITE);
 	assert_false(op.in_flight);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, name);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, false, name);
 	rig->notices_done = 1;
 	rig_ok(rig, rig_last(rig));
 	assert_true(sy_machine_notices_done(rig->machine));
@@ -141,7 +130,7 @@ static void test_the_deadline_at_each_stage(void **state)
 	rig_pass(rig, RIG_S);
 	rig_expect(rig, 2, &ops[1], SY_OP_END_TIMEOUT);
 	assert_false(ops[1].unknown || ops[1].in_flight);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, name);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, false, name);
 	rig->notices_done = 1;
 	rig_ok(rig, rig_last(rig));
 	/* The WRITE runs: it ends when the shell says so, and never commits. */
@@ -151,7 +140,7 @@ static void test_the_deadline_at_each_stage(void **state)
 	written(rig, &ops[2], true, false);
 	rig_expect(rig, 4, &ops[2], SY_OP_END_TIMEOUT);
 	assert_false(ops[2].unknown || ops[2].in_flight);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, name);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, false, name);
 	rig->notices_done = 2;
 	rig_ok(rig, rig_last(rig));
 	/* The commit is out: it may have been published. */
@@ -160,7 +149,7 @@ static void test_the_deadline_at_each_stage(void **state)
 	rig_pass(rig, RIG_S);
 	rig_expect(rig, 6, &ops[3], SY_OP_END_TIMEOUT);
 	assert_true(ops[3].unknown);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, name);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, false, name);
 	rig->notices_done = 3;
 	rig_ok(rig, rig_last(rig));
 	/* Pending until the deadline. */
@@ -187,7 +176,7 @@ static void test_a_region_granted_too_late_is_given_back(void **state)
 	rig_answer(rig, &alloc, SY_ANSWER_REGION);
 	assert_int_equal(rig->writing_count, 0);
 	rig_expect(rig, 1, &op, SY_OP_END_TIMEOUT);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, alloc.id);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, false, alloc.id);
 	rig_free(rig);
 }
 
@@ -207,7 +196,7 @@ static void test_cancel_at_each_stage(void **state)
 	sy_machine_cancel(rig->machine, &ops[1], rig->now_ns);
 	rig_pump(rig);
 	rig_expect(rig, 2, &ops[1], SY_OP_END_TIMEOUT);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, name);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, false, name);
 	rig->notices_done = 1;
 	rig_ok(rig, rig_last(rig));
 	name = start_writing(rig, &ops[2], RIG_S);
@@ -217,7 +206,7 @@ static void test_cancel_at_each_stage(void **state)
 	written(rig, &ops[2], false, true);
 	rig_expect(rig, 4, &ops[2], SY_OP_END_TIMEOUT);
 	assert_true(ops[2].in_flight);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, true, name);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, true, name);
 	rig->notices_done = 2;
 	rig_ok(rig, rig_last(rig));
 	rig_start(rig, &ops[3], SY_OP_KIND_PUT_INLINE, RIG_S);
@@ -226,7 +215,7 @@ static void test_cancel_at_each_stage(void **state)
 	rig_pump(rig);
 	rig_expect(rig, 6, &ops[3], SY_OP_END_TIMEOUT);
 	assert_true(ops[3].unknown);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, name);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, false, name);
 	rig_free(rig);
 }
 
@@ -256,7 +245,7 @@ static void test_what_a_refused_commit_says(void **state)
 		rig_fault(rig, rig_last(rig), cases[i].fault, cases[i].detail);
 		rig_expect(rig, 2 * i + 1, &ops[i], cases[i].end);
 		assert_int_equal(ops[i].unknown, cases[i].pending);
-		rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, name);
+		rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, false, name);
 		rig->notices_done++;
 		rig_ok(rig, rig_last(rig));
 	}
@@ -326,7 +315,7 @@ static void test_put_inline(void **state)
 	rig_pass(rig, RIG_S);
 	rig_expect(rig, 3, &ops[2], SY_OP_END_TIMEOUT);
 	assert_true(ops[2].unknown);
-	rig_expect_notice(next_message(rig), SY_NOTICE_ABORT, false, name);
+	rig_expect_notice(rig_next(rig), SY_NOTICE_ABORT, false, name);
 	rig_free(rig);
 }
 
