@@ -75,6 +75,8 @@ static void test_a_put_without_an_alloc(void **state)
 	resolve(d, &c, 2, 1, 2, 2);
 	assert_int_equal(d->out.found[0], SY_FOUND_PINNED);
 	assert_true(d->out.offset[0] >= grant.offset && d->out.offset[0] < grant.offset + GRANT);
+	assert_int_equal(alloc(d, &c, 2, 2, 2, index->blob_bytes, index->entry_count).answer,
+	                 SY_ANSWER_PUBLISHED);
 	/* Once: a late copy under another seq finds the blob, another blob finds nothing. */
 	e.request.id.seq = 2;
 	step(d, &e);
@@ -205,6 +207,20 @@ static void test_only_its_session_may_claim_it(void **state)
 	driver_close(d);
 }
 
+static void test_what_an_alloc_reserved_is_no_grant(void **state)
+{
+	(void)state;
+	struct driver *d = open_granting(SLAB / 4);
+	struct client c = client_new(d, 1, TOKEN);
+	struct sy_outcome region = alloc(d, &c, 0, 1, 1, GRANT, 1);
+	const sy_index *index = index_of(&t, 2, 2, 1, 1, 1000);
+	struct sy_event e = claim_event(&c, 1, 1, 2, region.generation, index, name_of(&c, 0, 1));
+	step(d, &e);
+	assert_int_equal(answer(d).fault, SY_FAULT_MISSING);
+	assert_int_equal(stats(d).bytes.allocated, GRANT);
+	driver_close(d);
+}
+
 static void test_an_unused_one_comes_back(void **state)
 {
 	(void)state;
@@ -245,6 +261,38 @@ static void test_a_commit_given_up_grants_nothing(void **state)
 	driver_close(d);
 }
 
+static void test_none_is_given_while_it_drains(void **state)
+{
+	(void)state;
+	struct driver *d = open_granting(SLAB / 4);
+	struct client c = client_new(d, 1, TOKEN);
+	const sy_index *index = index_of(&t, 1, 1, 1, 1, 100);
+	struct sy_outcome region = alloc(d, &c, 0, 1, 1, index->blob_bytes, 1);
+	step(d, &(struct sy_event){.kind = SY_EVENT_STATE, .unit = {.state = SY_UNIT_DRAINING}});
+	struct sy_event e = commit_event(&c, 0, 2, 1, region.generation, index);
+	e.request.commit.next_bytes = GRANT;
+	step(d, &e);
+	assert_int_equal(answer(d).answer, SY_ANSWER_PUBLISHED);
+	assert_int_equal(answer(d).generation, 0);
+	driver_close(d);
+}
+
+static void test_none_is_given_where_blobs_are_short(void **state)
+{
+	(void)state;
+	struct sy_core_params params = driver_params(SLAB);
+	params.max_entries = 64;
+	params.grant_max_bytes = params.grant_total_bytes = GRANT;
+	struct driver *d = driver_open(&params);
+	struct client c = client_new(d, 1, TOKEN);
+	for (uint64_t blob = 1; blob <= 30; blob++)
+		put_asking(d, &c, 0, 2 * blob - 1, blob, 0);
+	assert_int_not_equal(put_asking(d, &c, 0, 61, 31, GRANT).generation, 0);
+	notify_one(d, &c, SY_NOTICE_ABORT, name_of(&c, 0, 62), false);
+	assert_int_equal(put_asking(d, &c, 0, 63, 32, GRANT).generation, 0);
+	driver_close(d);
+}
+
 static void test_none_is_given_where_room_is_short(void **state)
 {
 	(void)state;
@@ -278,8 +326,11 @@ int main(void)
 		cmocka_unit_test(test_what_a_claim_is_refused_for),
 		cmocka_unit_test(test_a_blob_that_is_there),
 		cmocka_unit_test(test_only_its_session_may_claim_it),
+		cmocka_unit_test(test_what_an_alloc_reserved_is_no_grant),
 		cmocka_unit_test(test_an_unused_one_comes_back),
 		cmocka_unit_test(test_a_commit_given_up_grants_nothing),
+		cmocka_unit_test(test_none_is_given_while_it_drains),
+		cmocka_unit_test(test_none_is_given_where_blobs_are_short),
 		cmocka_unit_test(test_none_is_given_where_room_is_short),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,13 @@
 /* Puts into regions that commits before them were granted. */
 #include "machine_rig.h"
 
-enum { GRANTED = 32, GRANT_OFFSET = 65536 };
+enum { GRANTED = 32, GRANT_OFFSET = 65536, GRANT_MAX = 1000000 };
 
 /* One ready to go, of a unit that grants regions. */
 static struct rig *rig_new_granting(void)
 {
 	struct rig *rig = rig_new();
-	rig->grant_max_bytes = 1 << 20;
+	rig->grant_max_bytes = GRANT_MAX;
 	rig_connect(rig, 55, 100, 7);
 	return rig;
 }
@@ -109,11 +109,27 @@ static void test_only_a_put_of_about_its_size_takes_it(void **state)
 	rig_free(rig);
 }
 
+static void test_the_smallest_that_fits_is_taken(void **state)
+{
+	(void)state;
+	struct rig *rig = rig_new_granting();
+	struct sy_machine_op ops[5] = {0};
+	two_puts(rig, ops, 8000);
+	put_to_commit(rig, &ops[2], 3900);
+	rig_answer(rig, rig_last(rig), SY_ANSWER_PUBLISHED);
+	struct rig_sent small = *put_to_commit(rig, &ops[3], 3900);
+	assert_int_equal(small.next_bytes, 4096);
+	answer_granting(rig, &small);
+	start_put(rig, &ops[4], 4096);
+	assert_true(sy_request_id_equal(ops[4].name, small.id));
+	rig_free(rig);
+}
+
 static void test_who_asks(void **state)
 {
 	(void)state;
 	struct rig *rig = rig_new_granting();
-	struct sy_machine_op ops[8] = {0};
+	struct sy_machine_op ops[10] = {0};
 	put_to_commit(rig, &ops[0], 5000);
 	rig_answer(rig, rig_last(rig), SY_ANSWER_PUBLISHED);
 	assert_int_equal(put_to_commit(rig, &ops[1], 2499)->next_bytes, 0); /* another size */
@@ -123,15 +139,19 @@ static void test_who_asks(void **state)
 	rig_answer(rig, rig_last(rig), SY_ANSWER_PUBLISHED);
 	assert_int_equal(put_to_commit(rig, &ops[3], 4998)->next_bytes, 5120); /* the larger of both */
 	rig_answer(rig, rig_last(rig), SY_ANSWER_PUBLISHED);
-	put_to_commit(rig, &ops[4], (1 << 20) + 1);
+	assert_int_equal(put_to_commit(rig, &ops[4], 2500)->next_bytes, 5120);
 	rig_answer(rig, rig_last(rig), SY_ANSWER_PUBLISHED);
-	assert_int_equal(put_to_commit(rig, &ops[5], (1 << 20) + 1)->next_bytes, 0); /* too large */
+	put_to_commit(rig, &ops[5], GRANT_MAX + 1);
+	rig_answer(rig, rig_last(rig), SY_ANSWER_PUBLISHED);
+	assert_int_equal(put_to_commit(rig, &ops[6], GRANT_MAX)->next_bytes, 0); /* too large */
+	rig_answer(rig, rig_last(rig), SY_ANSWER_PUBLISHED);
+	assert_int_equal(put_to_commit(rig, &ops[7], GRANT_MAX)->next_bytes, GRANT_MAX);
 	rig_answer(rig, rig_last(rig), SY_ANSWER_PUBLISHED);
 	rig_free(rig);
 	rig = rig_new_ready(); /* its unit grants nothing */
-	put_to_commit(rig, &ops[6], 640);
+	put_to_commit(rig, &ops[8], 640);
 	rig_answer(rig, rig_last(rig), SY_ANSWER_PUBLISHED);
-	assert_int_equal(put_to_commit(rig, &ops[7], 640)->next_bytes, 0);
+	assert_int_equal(put_to_commit(rig, &ops[9], 640)->next_bytes, 0);
 	rig_free(rig);
 }
 
@@ -288,6 +308,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_third_put_needs_one_message),
 		cmocka_unit_test(test_only_a_put_of_about_its_size_takes_it),
+		cmocka_unit_test(test_the_smallest_that_fits_is_taken),
 		cmocka_unit_test(test_who_asks),
 		cmocka_unit_test(test_an_idle_grant_goes_back),
 		cmocka_unit_test(test_a_clear_brings_it_back),
