@@ -219,6 +219,34 @@ static void test_many_that_do_not_fit(void **state)
 	tier_close(&t);
 }
 
+/* Room that another waits for is not granted to one who may need it. */
+static void test_none_is_granted_while_another_waits(void **state)
+{
+	(void)state;
+	static struct test_index indexes[2];
+	struct tier_driver t = tier_open(65536, 1 << 20);
+	struct sy_event commits[2];
+	for (uint32_t i = 0; i < 2; i++) {
+		const sy_index *index = index_of(&indexes[i], 200 + i, 200 + i, 1, 1, 100);
+		struct sy_outcome region = alloc(t.d, &t.c, 1 + i, 1, 200 + i, index->blob_bytes, 1);
+		commits[i] = commit_event(&t.c, 1 + i, 2, 200 + i, region.generation, index);
+		commits[i].request.commit.next_bytes = 4096;
+	}
+	while (stats(t.d).largest_hole >= 500 << 10)
+		tier_put_row(&t, stats(t.d).puts, ROW_BYTES);
+	step(t.d, &commits[0]);
+	assert_int_not_equal(answer(t.d).generation, 0);
+	t.held = TIER_OPS_MAX;
+	struct sy_event e = alloc_event(&t.c, 0, ++t.seq, 100000, 600 << 10, 1);
+	e.request.alloc.ssd = true;
+	(void)tier_ask(&t, &e);
+	assert_int_equal(stats(t.d).parked, 1);
+	step(t.d, &commits[1]);
+	assert_int_equal(answer(t.d).answer, SY_ANSWER_PUBLISHED);
+	assert_int_equal(answer(t.d).generation, 0);
+	tier_close(&t);
+}
+
 /* Who did not ask for the tier is refused at once where another waits for room. */
 static void test_without_the_tier(void **state)
 {
@@ -255,6 +283,7 @@ int main(void)
 		cmocka_unit_test(test_many_that_do_not_fit),
 		cmocka_unit_test(test_no_room_for_one),
 		cmocka_unit_test(test_others_hold_the_room),
+		cmocka_unit_test(test_none_is_granted_while_another_waits),
 		cmocka_unit_test(test_without_the_tier),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

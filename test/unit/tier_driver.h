@@ -26,6 +26,7 @@ static inline struct tier_driver tier_open_disk(uint32_t max_entries, uint64_t s
 	params.staging_bytes = slab_bytes / 8;
 	params.disk_bytes = disk_bytes;
 	params.load_whole_bytes = 1 << 20;
+	params.grant_max_bytes = params.grant_total_bytes = slab_bytes / 16;
 	t.d = driver_open(&params);
 	t.c = client_new(t.d, 1, 9);
 	return t;
