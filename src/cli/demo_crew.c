@@ -16,7 +16,7 @@
 
 /* A phase ends long before: each call of a client has its deadline. */
 enum { PHASE_MS = 1800000, END_MS = 60000 };
-enum { SCRIPT_BYTES = 1024, WHAT_BYTES = 128 };
+enum { WHAT_BYTES = 128 };
 
 static const uint64_t CALL_NS = 60000000000u;
 
@@ -109,15 +109,13 @@ _Noreturn static void work_elsewhere(const struct sy_demo_crew_config *config,
 	bool is_producer = worker->role[0] == 'p';
 	const char *by = config->by[is_producer ? SY_DEMO_PRODUCERS : SY_DEMO_TRAINERS];
 	uint32_t count = is_producer ? config->producer_count : config->trainer_count;
-	const char *argv[SY_DEMO_WORDS_MAX + 6] = {"sh", "-c"};
-	char script[SCRIPT_BYTES], what[WHAT_BYTES];
-	size_t words = 2;
-	/* Where a shell joins the words again (ssh), they are what they were: none holds a space. */
-	sy_format(script, sizeof script, "exec %s \"$@\"", by);
+	/* A shell that joins the words again (ssh) splits those that hold a space: paths must not. */
+	static const char script[] = "by=$1; shift; eval \"exec $by \\\"\\$@\\\"\"";
+	const char *argv[SY_DEMO_WORDS_MAX + 8] = {"sh", "-c", script, "sh", by};
+	char what[WHAT_BYTES];
+	size_t words = 5;
 	sy_format(what, sizeof what, "%s:%u:%u:%s", worker->role, worker->number, count,
 	          config->name_space);
-	argv[words++] = script;
-	argv[words++] = "sh";
 	for (size_t i = 0; i < config->word_count; i++)
 		argv[words++] = config->words[i];
 	argv[words++] = "--worker";

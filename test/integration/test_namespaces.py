@@ -273,6 +273,7 @@ class TestNamespaces(unittest.TestCase):
         there = ("--directory", self.directory, "--keys", self.keys)
         by = " ".join(self.hosts[1].words())
         done = self.slabyard(0, "demo", "--rows", "64", "--steps", "2", "--json",
+                             "--producers-by", "env LONG=" + 2000 * "a",
                              "--trainers-by", by, *there)  # fmt: skip
         moved = json.loads(done.stdout)
         self.assertTrue(moved["ok"], moved)
