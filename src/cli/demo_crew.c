@@ -1,5 +1,6 @@
 #include "demo_crew.h"
 #include "fail.h"
+#include "whole.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -49,20 +50,8 @@ static bool client_ready(struct sy_demo_hand *hand, const struct sy_demo_crew_co
 	return sy_demo_hand_fail(hand, "%s", err.message);
 }
 
-/* Over a pipe to another host it may come in pieces. False: the other end is closed. */
-static bool read_whole(int fd, void *out, size_t bytes)
-{
-	size_t got = 0;
-	while (got < bytes) {
-		ssize_t more = read(fd, (char *)out + got, bytes - got);
-		if (more == 0 || (more < 0 && errno != EINTR))
-			return false;
-		got += more > 0 ? (size_t)more : 0;
-	}
-	return true;
-}
-
-static bool write_whole(int fd, const void *from, size_t bytes)
+/* False: the other end is closed. */
+static bool write_stream(int fd, const void *from, size_t bytes)
 {
 	size_t put = 0;
 	while (put < bytes) {
@@ -85,7 +74,7 @@ bool sy_demo_crew_work(const struct sy_demo_crew_config *config, bool is_produce
 	bool heard = true;
 	prctl(PR_SET_NAME, is_producer ? "demo-producer" : "demo-trainer");
 	signal(SIGPIPE, SIG_IGN);
-	while (heard && read_whole(in_fd, &order, sizeof order)) {
+	while (heard && sy_read_stream(in_fd, &order, sizeof order)) {
 		struct sy_demo_answer answer = {.ok = true};
 		hand.answer = &answer;
 		if (client_ready(&hand, config)) {
@@ -94,7 +83,7 @@ bool sy_demo_crew_work(const struct sy_demo_crew_config *config, bool is_produce
 			else
 				sy_demo_hand_train(&hand, (enum sy_demo_phase)order.phase, order.step);
 		}
-		heard = write_whole(out_fd, &answer, sizeof answer);
+		heard = write_stream(out_fd, &answer, sizeof answer);
 	}
 	sy_client_close(hand.client);
 	sy_text_done(&hand.scratch);

@@ -37,3 +37,15 @@ bool sy_write_whole(int fd, const void *data, size_t bytes)
 	}
 	return true;
 }
+
+bool sy_read_stream(int fd, void *out, size_t bytes)
+{
+	size_t got = 0;
+	while (got < bytes) {
+		ssize_t more = read(fd, (uint8_t *)out + got, bytes - got);
+		if (more == 0 || (more < 0 && errno != EINTR))
+			return false;
+		got += more > 0 ? (size_t)more : 0;
+	}
+	return true;
+}

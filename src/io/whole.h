@@ -1,4 +1,4 @@
-/* Small files read and written whole, however few bytes the system takes at a time. */
+/* What is read and written whole, however few bytes the system takes at a time. */
 #ifndef SY_WHOLE_H
 #define SY_WHOLE_H
 
@@ -11,5 +11,8 @@
 ssize_t sy_read_whole(int fd, void *out, size_t room);
 /* At the file's start. False and errno: not all of it went. */
 bool sy_write_whole(int fd, const void *data, size_t bytes);
+
+/* From a pipe or a socket, which may give it in pieces. False: it ended or failed before that. */
+bool sy_read_stream(int fd, void *out, size_t bytes);
 
 #endif

@@ -23,6 +23,7 @@
 #include "dir_server.h"
 #include "number_of.h"
 #include "runfiles.h"
+#include "whole.h"
 
 enum { WAIT_MS = 20000, LOOK_MS = 20 };
 
@@ -45,21 +46,6 @@ static bool wait_readable(const struct cluster *cluster, int fd)
 		ready = poll(&wanted, 1, wait_ms);
 	}
 	return ready > 0;
-}
-
-/* True: all of it came. */
-static bool read_all(int fd, void *out, size_t bytes)
-{
-	size_t got = 0;
-
-	while (got < bytes) {
-		ssize_t more = read(fd, (char *)out + got, bytes - got);
-
-		if (more == 0 || (more < 0 && errno != EINTR))
-			return false;
-		got += more > 0 ? (size_t)more : 0;
-	}
-	return true;
 }
 
 static _Noreturn void die(const char *what)
@@ -102,7 +88,7 @@ static _Noreturn void serve_directory(char **argv)
 			;
 		if (poll(fds, 2, 1000) <= 0 || fds[1].revents == 0)
 			continue;
-		if (!read_all(reports, &report, sizeof report))
+		if (!sy_read_stream(reports, &report, sizeof report))
 			break;
 		sy_dir_server_process_exited(server, report.unit_id, report.pid);
 	}
@@ -236,7 +222,7 @@ bool cluster_is_ready(const struct cluster *cluster, int asked_fd)
 {
 	char byte;
 
-	return wait_readable(cluster, asked_fd) && read_all(asked_fd, &byte, 1);
+	return wait_readable(cluster, asked_fd) && sy_read_stream(asked_fd, &byte, 1);
 }
 
 static void start_directory(struct cluster *cluster)
