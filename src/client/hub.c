@@ -64,6 +64,7 @@ static void hub_free(struct sy_hub *hub)
 	for (uint32_t i = 0; hub->links != NULL && i < hub->unit_count; i++)
 		sy_link_free(hub->links[i]);
 	sy_ucx_mover_close(hub->mover);
+	sy_ucx_memories_unref(hub->config.memories);
 	sy_control_context_close(hub->context);
 	sy_dir_client_close(hub->directory);
 	if (hub->epoll_fd >= 0)
@@ -157,6 +158,7 @@ sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hu
 	hub->fork_count = sy_local_fork_count();
 	memcpy(hub->name_space, config->name_space, name_bytes + 1);
 	hub->config.name_space = hub->name_space;
+	sy_ucx_memories_ref(config->memories);
 	sy_process_identity(&hub->identity);
 
 	sy_status status = make_parts(hub, err);

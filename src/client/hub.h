@@ -44,7 +44,7 @@ struct sy_hub_config {
 	sy_path path;
 	sy_policy policy;
 	uint64_t graveyard_max_bytes; /* 0: the default */
-	struct sy_ucx_memories *memories; /* registered; borrowed, outlives the hub's calls; or NULL */
+	struct sy_ucx_memories *memories; /* registered; a reference is taken; or NULL */
 	/* If given, held around every transfer (the documented store's lock). */
 	void (*lock)(void *context);
 	void (*unlock)(void *context);

@@ -17,20 +17,14 @@ struct sy_ucx_memories *sy_ucx_memories_new(void)
 
 struct sy_ucx_memories *sy_ucx_memories_ref(struct sy_ucx_memories *memories)
 {
-	pthread_mutex_lock(&memories->lock);
-	memories->refs++;
-	pthread_mutex_unlock(&memories->lock);
+	if (memories != NULL)
+		__atomic_add_fetch(&memories->refs, 1, __ATOMIC_RELAXED);
 	return memories;
 }
 
 void sy_ucx_memories_unref(struct sy_ucx_memories *memories)
 {
-	if (memories == NULL)
-		return;
-	pthread_mutex_lock(&memories->lock);
-	bool last = --memories->refs == 0;
-	pthread_mutex_unlock(&memories->lock);
-	if (!last)
+	if (memories == NULL || __atomic_sub_fetch(&memories->refs, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
 	/* Whoever mapped one held a reference, and has forgotten it. */
 	for (struct sy_memory *memory = memories->table.first, *next; memory != NULL; memory = next) {

@@ -25,15 +25,16 @@ struct sy_ucx_memory {
 };
 
 struct sy_ucx_memories {
-	pthread_mutex_t lock; /* of all below; taken after a mover's */
+	uint32_t refs; /* atomic: a fork child may take one whatever held the lock */
+	pthread_mutex_t lock; /* of the table; taken after a mover's */
 	struct sy_memories table;
-	uint32_t refs;
 };
 
 /* One reference, the caller's; NULL: memory is short. */
 struct sy_ucx_memories *sy_ucx_memories_new(void);
+/* NULL is a no-op, of both. */
 struct sy_ucx_memories *sy_ucx_memories_ref(struct sy_ucx_memories *memories);
-void sy_ucx_memories_unref(struct sy_ucx_memories *memories); /* NULL is a no-op */
+void sy_ucx_memories_unref(struct sy_ucx_memories *memories);
 
 /* SY_E_INVALID, SY_E_SYS. */
 sy_status sy_ucx_memories_add(struct sy_ucx_memories *memories, uint64_t addr, uint64_t nbytes,

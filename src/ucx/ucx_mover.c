@@ -66,8 +66,7 @@ sy_status sy_ucx_mover_open(const struct sy_ucx_mover_config *config,
 		mover->lanes[i].mover = mover;
 		mover->lanes[i].index = i;
 	}
-	if (config->memories != NULL)
-		sy_ucx_memories_ref(config->memories);
+	sy_ucx_memories_ref(config->memories);
 	*ret_mover = mover;
 	return SY_OK;
 }
