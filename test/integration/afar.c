@@ -37,24 +37,6 @@ static void must(sy_status status, const sy_error *err)
 		fail_msg("%s: %s", sy_status_name(status), err->message);
 }
 
-static void fill(uint8_t *memory, size_t nbytes, uint64_t salt)
-{
-	uint64_t *words = (uint64_t *)(void *)memory;
-
-	for (size_t i = 0; i < nbytes / sizeof *words; i++)
-		words[i] = salt << 32 ^ i;
-}
-
-static bool holds(const void *memory, size_t nbytes, uint64_t salt)
-{
-	const uint64_t *words = memory;
-	size_t i = 0;
-
-	while (i < nbytes / sizeof *words && words[i] == (salt << 32 ^ i))
-		i++;
-	return i == nbytes / sizeof *words;
-}
-
 /* --- The others: a process of their own, that does what it is told by a byte. --- */
 
 /* Nothing but what is published, and little of it free. */
@@ -80,7 +62,7 @@ static bool fill_all(sy_client *client, uint64_t *ret_last_row)
 	if (sy_client_clear(client, &victim, 1, NULL, 0, 0, NULL, NULL) != SY_OK)
 		return false;
 	while (sy_clock_now_ns() < end_ns) {
-		fill(piece, PIECE, key.row);
+		fill_words(piece, PIECE, key.row);
 		sy_status status = sy_client_put(client, &key, &value, 1, 0, NULL);
 
 		key.row += status == SY_OK;
@@ -101,7 +83,7 @@ static bool has_all(sy_client *client, uint64_t last_row)
 		if (sy_client_get(client, &key, 1, SY_GET_COPY, 0, &result, NULL) != SY_OK)
 			return false;
 		bool right = sy_result_value(result, 0, &value) && value.nbytes == PIECE &&
-		             holds(value.data, PIECE, row);
+		             holds_words(value.data, PIECE, row);
 		sy_result_free(result);
 		if (!right)
 			return false;
@@ -314,7 +296,7 @@ static void prepare(struct hurt *hurt)
 	sy_located at;
 	sy_error err = {0};
 
-	fill(hurt->memory, LARGE, 1);
+	fill_words(hurt->memory, LARGE, 1);
 	if (writes(hurt))
 		return;
 	must(sy_client_put(client, &key, &value, 1, 0, &err), &err);
@@ -397,10 +379,10 @@ static void check_all_well(void)
 	sy_result *result;
 	sy_error err = {0};
 
-	fill(piece, PIECE, 3);
+	fill_words(piece, PIECE, 3);
 	must(sy_client_put(client, &key, &value, 1, 0, &err), &err);
 	must(sy_client_get(client, &key, 1, SY_GET_COPY, 0, &result, &err), &err);
-	assert_true(sy_result_value(result, 0, &value) && holds(value.data, PIECE, 3));
+	assert_true(sy_result_value(result, 0, &value) && holds_words(value.data, PIECE, 3));
 	sy_result_free(result);
 	store_blob_make(&blob, 0, VICTIM_ROW, "ours", piece, PIECE);
 	must(sy_store_put_many(store, &blob.blob, 1, 0, &err), &err);
@@ -418,7 +400,7 @@ static void hurt_in_the_middle(enum op op)
 	while (!try_to_hurt(&hurt))
 		assert_true(++attempts <= ATTEMPTS);
 	check_error(&hurt);
-	fill(hurt.memory, LARGE, 2);
+	fill_words(hurt.memory, LARGE, 2);
 	undo_harm();
 	tell_others('f');
 	if (fault == CUT_OFF)
@@ -429,7 +411,7 @@ static void hurt_in_the_middle(enum op op)
 	check_all_well();
 	tell_others('f');
 	tell_others('v');
-	assert_true(holds(hurt.memory, LARGE, 2));
+	assert_true(holds_words(hurt.memory, LARGE, 2));
 	free(hurt.memory);
 	hurt_yet = false;
 }

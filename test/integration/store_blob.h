@@ -1,8 +1,10 @@
-/* One-entry blobs made by hand, as a framework above the store would. */
+/* One-entry blobs made by hand, as a framework above the store would, and a pattern
+ * for their bytes. */
 #ifndef SY_TEST_STORE_BLOB_H
 #define SY_TEST_STORE_BLOB_H
 
 #include <slabyard/slabyard.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +33,25 @@ static inline void store_blob_make(struct store_blob *made, uint32_t unit_id, ui
 	made->blob = (sy_store_blob){.segments = made->segments, .segment_count = 2,
 	                             .nbytes = index.blob_bytes, .entry_count = 1,
 	                             .unit_id = unit_id, .blob_id = index.blob_id};
+}
+
+/* Words that no other salt has in its place; nbytes is a number of whole ones. */
+static inline void fill_words(uint8_t *memory, size_t nbytes, uint64_t salt)
+{
+	uint64_t *words = (uint64_t *)(void *)memory;
+
+	for (size_t i = 0; i < nbytes / sizeof *words; i++)
+		words[i] = salt << 32 ^ i;
+}
+
+static inline bool holds_words(const void *memory, size_t nbytes, uint64_t salt)
+{
+	const uint64_t *words = memory;
+	size_t i = 0;
+
+	while (i < nbytes / sizeof *words && words[i] == (salt << 32 ^ i))
+		i++;
+	return i == nbytes / sizeof *words;
 }
 
 #endif

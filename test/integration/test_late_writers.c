@@ -25,24 +25,6 @@ static const uint64_t SECOND_NS = 1000000000u;
 static struct cluster cluster;
 static sy_client *client;
 
-static void fill(uint8_t *memory, size_t nbytes, uint64_t salt)
-{
-	uint64_t *words = (uint64_t *)(void *)memory;
-
-	for (size_t i = 0; i < nbytes / sizeof *words; i++)
-		words[i] = salt << 32 ^ i;
-}
-
-static bool holds(const void *memory, size_t nbytes, uint64_t salt)
-{
-	const uint64_t *words = memory;
-	size_t i = 0;
-
-	while (i < nbytes / sizeof *words && words[i] == (salt << 32 ^ i))
-		i++;
-	return i == nbytes / sizeof *words;
-}
-
 /* --- The writer: a process of its own. --- */
 
 static bool stops; /* before the next transfer, for which the region has been allocated */
@@ -73,7 +55,7 @@ static int run_writer(char **argv)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (sy_store_open(&options, &store, &err) != SY_OK)
 		return COULD_NOT;
-	fill(memory, LARGE, 99);
+	fill_words(memory, LARGE, 99);
 	sy_status status = argv[3][0] == '1' ? SY_E_BUSY : SY_OK;
 	/* A session lasts a second here, and on a host that stands still not even that. */
 	for (int i = 0; status != SY_OK && i < FIRST_TRIES; i++) {
@@ -134,7 +116,7 @@ static uint64_t fill_all(void)
 	sy_status status;
 
 	do {
-		fill(piece, PIECE, key.row);
+		fill_words(piece, PIECE, key.row);
 		status = sy_client_put(client, &key, &value, 1, 0, NULL);
 		assert_true(sy_clock_now_ns() < end_ns);
 		key.row += status == SY_OK;
@@ -160,7 +142,7 @@ static void check_all(uint64_t last_row)
 		}
 		assert_true(sy_result_value(result, 0, &value));
 		assert_int_equal(value.nbytes, PIECE);
-		if (!holds(value.data, PIECE, row))
+		if (!holds_words(value.data, PIECE, row))
 			fail_msg("row %llu: another's bytes landed in it", (unsigned long long)row);
 		cluster.got_bytes += PIECE;
 		sy_result_free(result);
