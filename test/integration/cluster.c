@@ -159,6 +159,17 @@ static void say_ready(void *context, const struct sy_unit_info *info)
 /* argv: program, "cluster-unit", run directory, directory, unit, N, slab bytes, short, pipe */
 enum { UNIT_ARGC = 9 };
 
+void cluster_choose_ucx(void)
+{
+	if (getenv("SLABYARD_TEST_UNIT_POLICY") == NULL) {
+		setenv("SLABYARD_TEST_UNIT_POLICY", "allow-tcp", 1);
+		setenv("SLABYARD_POLICY", "allow-tcp", 1);
+		setenv("UCX_TLS", "tcp", 1);
+		setenv("UCX_NET_DEVICES", "lo", 1);
+	}
+	setenv("SLABYARD_TRANSPORT", "ucx", 1);
+}
+
 void cluster_main(int argc, char **argv)
 {
 	const char *devices = getenv("SLABYARD_TEST_UNIT_DEVICES");

@@ -31,6 +31,9 @@ struct cluster {
 /* Call it first in main: runs a unit or a directory and ends, where this program was started as
  * one. */
 void cluster_main(int argc, char **argv);
+/* Before that: UCX carries all values, as the environment says, or else by TCP over the
+ * loopback. */
+void cluster_choose_ucx(void);
 
 /* Starts it and waits until every unit is registered. short_leases: what clients hold of the units
  * lasts a second: less, and a host that stands still for a moment ends sessions. Fails the process

@@ -214,13 +214,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_of_one_that_never_connected),
 	};
 
-	if (getenv("SLABYARD_TEST_UNIT_POLICY") == NULL) {
-		setenv("SLABYARD_TEST_UNIT_POLICY", "allow-tcp", 1);
-		setenv("SLABYARD_POLICY", "allow-tcp", 1);
-		setenv("UCX_TLS", "tcp", 1);
-		setenv("UCX_NET_DEVICES", "lo", 1);
-	}
-	setenv("SLABYARD_TRANSPORT", "ucx", 1);
+	cluster_choose_ucx();
 	cluster_main(argc, argv);
 	if (argc == 4 && strcmp(argv[1], "writer") == 0)
 		return run_writer(argv);

@@ -321,11 +321,7 @@ static void test_a_store_outlives_its_pins(void **state)
 
 int main(int argc, char **argv)
 {
-	setenv("UCX_TLS", "tcp", 1);
-	setenv("UCX_NET_DEVICES", "lo", 1);
-	setenv("SLABYARD_TEST_UNIT_POLICY", "allow-tcp", 1);
-	setenv("SLABYARD_POLICY", "allow-tcp", 1);
-	setenv("SLABYARD_TRANSPORT", "ucx", 1);
+	cluster_choose_ucx();
 	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_get_outlives_its_pins),
