@@ -67,11 +67,9 @@ static void ended(struct sy_ucx_mover *mover, struct sy_mover_grave *grave,
 {
 	struct sy_ucx_memories *memories = mover->config.memories;
 
-	if (memories != NULL)
-		pthread_mutex_lock(&memories->lock);
+	pthread_mutex_lock(&memories->lock);
 	bool out = sy_buffers_ended(&mover->pool, &grave->account, end, &grave->drained);
-	if (memories != NULL)
-		pthread_mutex_unlock(&memories->lock);
+	pthread_mutex_unlock(&memories->lock);
 	sy_mover_buffers_drop(mover);
 	if (!out)
 		return;
@@ -97,11 +95,9 @@ static void bury(struct sy_mover_lane *lane, struct sy_mover_grave *grave)
 	if (lane->buffer != NULL)
 		grave->account.buffer = &lane->buffer->account;
 	lane->buffer = NULL;
-	if (memories != NULL)
-		pthread_mutex_lock(&memories->lock);
+	pthread_mutex_lock(&memories->lock);
 	(void)sy_buffers_bury(&lane->mover->pool, &grave->account);
-	if (memories != NULL)
-		pthread_mutex_unlock(&memories->lock);
+	pthread_mutex_unlock(&memories->lock);
 }
 
 bool sy_mover_give_up(struct sy_mover_lane *lane, struct sy_mover_grave *grave)

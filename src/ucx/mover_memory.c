@@ -100,8 +100,6 @@ sy_status sy_mover_direct_begin(struct sy_ucx_mover *mover,
 	struct sy_ucx_memories *memories = mover->config.memories;
 
 	*ret_direct = (struct sy_mover_direct){.holds = holds};
-	if (memories == NULL)
-		return SY_OK;
 	pthread_mutex_lock(&memories->lock);
 	sy_status status = memories->table.first == NULL ? SY_OK : hold(mover, transfer, holds, err);
 	if (status != SY_OK)

@@ -33,12 +33,18 @@ sy_status sy_ucx_mover_open(const struct sy_ucx_mover_config *config,
                             struct sy_ucx_mover **ret_mover, sy_error *err)
 {
 	struct sy_ucx_mover *mover = calloc(1, sizeof *mover);
+	struct sy_ucx_memories *memories = config->memories != NULL
+		? sy_ucx_memories_ref(config->memories) : sy_ucx_memories_new();
 	pthread_condattr_t monotonic;
 
-	if (mover == NULL)
+	if (mover == NULL || memories == NULL) {
+		sy_ucx_memories_unref(memories);
+		free(mover);
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	}
 	mover->refs = 1;
 	mover->config = *config;
+	mover->config.memories = memories;
 	set(&mover->config.buffer_bytes, BUFFER_BYTES);
 	set(&mover->config.large_max_bytes, LARGE_MAX_BYTES);
 	set(&mover->config.pool_max_bytes, POOL_MAX_BYTES);
@@ -54,6 +60,7 @@ sy_status sy_ucx_mover_open(const struct sy_ucx_mover_config *config,
 		.graveyard_max_bytes = mover->config.graveyard_max_bytes});
 	sy_status status = sy_ucx_context_open(config->allow_tcp, config->inet6, &mover->context, err);
 	if (status != SY_OK) {
+		sy_ucx_memories_unref(memories);
 		free(mover);
 		return status;
 	}
@@ -66,7 +73,6 @@ sy_status sy_ucx_mover_open(const struct sy_ucx_mover_config *config,
 		mover->lanes[i].mover = mover;
 		mover->lanes[i].index = i;
 	}
-	sy_ucx_memories_ref(config->memories);
 	*ret_mover = mover;
 	return SY_OK;
 }
@@ -430,8 +436,7 @@ void sy_ucx_mover_close(struct sy_ucx_mover *mover)
 	graves_free(mover);
 	buffers_free(mover, &mover->pool.free);
 	buffers_free(mover, &mover->pool.used);
-	if (mover->config.memories != NULL)
-		sy_ucx_memories_forget(mover->config.memories, mover);
+	sy_ucx_memories_forget(mover->config.memories, mover);
 	sy_ucx_context_close(&mover->context);
 	sy_ucx_memories_unref(mover->config.memories);
 	unref(mover);

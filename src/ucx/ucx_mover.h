@@ -27,7 +27,7 @@ struct sy_ucx_mover_config {
 	uint64_t large_max_bytes;     /* for more bytes a larger buffer, up to this; 0: 8 MiB */
 	uint64_t pool_max_bytes;      /* of all larger ones; 0: 64 MiB */
 	uint64_t direct_min_bytes;    /* of a range that goes straight; 0: 64 KiB */
-	struct sy_ucx_memories *memories; /* NULL: none is registered; a reference is taken */
+	struct sy_ucx_memories *memories; /* a reference is taken; NULL: an empty one of its own */
 	uint64_t graveyard_max_bytes; /* past it the mover is poisoned; 0: 4 GiB */
 };
 
