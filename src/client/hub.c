@@ -108,6 +108,16 @@ static sy_status learn_units(struct sy_hub *hub, uint64_t deadline_ns, sy_error 
 	return status;
 }
 
+/* Of the family of the units' addresses, which that of the directory need not tell. */
+static const char *remote_address(const struct sy_hub *hub)
+{
+	for (uint32_t i = 0; i < hub->unit_count; i++) {
+		if (hub->units[i].tcp_address[0] != '\0')
+			return hub->units[i].tcp_address;
+	}
+	return hub->config.directory;
+}
+
 static sy_status make_parts(struct sy_hub *hub, sy_error *err)
 {
 	pthread_condattr_t monotonic;
@@ -169,10 +179,10 @@ sy_status sy_hub_open(const struct sy_hub_config *config, struct sy_hub **ret_hu
 	if (status == SY_OK)
 		sy_dir_client_set_interrupt(hub->directory, config->interrupted,
 		                            config->interrupted_context);
-	if (status == SY_OK && config->path == SY_PATH_UCX)
-		status = sy_hub_need_mover(hub, config->directory, err); /* says at once what it lacks */
 	if (status == SY_OK)
 		status = learn_units(hub, deadline_ns, err);
+	if (status == SY_OK && config->path == SY_PATH_UCX) /* says at once what it lacks */
+		status = sy_hub_need_mover(hub, remote_address(hub), err);
 	if (status == SY_OK && pthread_create(&hub->keeper, NULL, sy_hub_keeper, hub) != 0)
 		status = sy_fail(err, SY_E_SYS, __func__, "cannot start a thread");
 	if (status != SY_OK) {

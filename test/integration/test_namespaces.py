@@ -252,6 +252,9 @@ class TestNamespaces(unittest.TestCase):
         there = self.start_three()
         done = self.slabyard(2, "demo", "--rows", "32", "--steps", "1", "--json", *there)
         self.assertTrue(json.loads(done.stdout)["ok"], done.stdout)
+        # One that is told a run directory, whose socket has no family.
+        here = ("--run-dir", self.run_dir(0), "--keys", self.keys, "--transport", "ucx")
+        self.slabyard(0, "demo", "--rows", "32", "--steps", "1", *here)
         self.took_ucx(1 << 18, 1 << 18)
         for process in reversed(self.processes):
             process.terminate()
