@@ -17,6 +17,16 @@ def banned_calls(tree):
             yield path, line, f"{name} is not used: {rules.BANNED_CALLS[name]}"
 
 
+def skips(tree):
+    """cmocka says no reason of a skip, and one that is not known counts as failed."""
+    for path in tree.c_files():
+        before = ""
+        for number, line in enumerate(tree.lines(path), 1):
+            if line.strip().startswith("skip();") and 'print_message("skip: ' not in before:
+                yield path, number, 'skip() stands after a line print_message("skip: REASON\\n")'
+            before = line
+
+
 def vla_pragma(tree):
     """The compiler finds the arrays themselves (-Wvla); here that nobody silences it."""
     if "-Wvla" not in tree.text("meson.build"):
@@ -218,6 +228,7 @@ def failpoints(tree):
 CHECKS = [
     failpoints,
     banned_calls,
+    skips,
     vla_pragma,
     typedef_names,
     layers,

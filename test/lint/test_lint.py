@@ -119,6 +119,15 @@ class Lint(unittest.TestCase):
         self.append("src/core/grow.c", "\nstatic void f(void)\n{\n" + "\t;\n" * 68 + "}\n")
         self.assertEqual(self.lint("function_length")[0], 0)
 
+    def test_skips(self):
+        self.write("test/unit/test_more.c", "void f(void)\n{\n\tskip(); /* why */\n}\n")
+        self.found("skips", "test/unit/test_more.c:3")
+        self.write(
+            "test/unit/test_more.c",
+            'void f(void)\n{\n\tprint_message("skip: why\\n");\n\tskip();\n}\n',
+        )
+        self.assertEqual(self.lint("skips")[0], 0)
+
     def test_layout(self):
         self.append("src/base/sum.c", "int x; \n")
         self.found("blanks", "src/base/sum.c:7")
