@@ -14,8 +14,8 @@
 static const uint64_t ANSWER_NS = 3000000000u;
 
 static const char details[] =
-	"Asks the directory and every unit at once. A unit that is dead, or on another host, or does\n"
-	"not answer within 3 s is shown as such; that is no failure of this command.\n"
+	"Asks the directory and every unit at once. A unit that is dead, or does not answer within\n"
+	"3 s or what --timeout says, is shown as such; that is no failure of this command.\n"
 	"\n"
 	"--json prints one object: run_dir (or directory), unit_count, and units: a list of objects\n"
 	"with unit_id, state (active, draining, suspect, dead, none), answered, incarnation, starts\n"
@@ -189,9 +189,10 @@ static int table_print(const struct sy_cli *cli, const sy_unit_report *reports, 
 static int status_show(const struct cluster *cluster, bool json)
 {
 	const struct sy_cli *cli = cluster->cli;
+	uint64_t timeout_ns = cli->timeout_ns != 0 ? cli->timeout_ns : ANSWER_NS;
 	const sy_client_options options = {
 		.run_dir = cluster->address == NULL ? cli->run_dir : NULL,
-		.directory = cluster->address, .keys = cluster->keys, .timeout_ns = ANSWER_NS};
+		.directory = cluster->address, .keys = cluster->keys, .timeout_ns = timeout_ns};
 	sy_client *client = NULL;
 	sy_error err = {0};
 	if (sy_client_open(&options, &client, &err) != SY_OK)
@@ -201,7 +202,7 @@ static int status_show(const struct cluster *cluster, bool json)
 	int exit_status;
 	if (reports == NULL)
 		exit_status = sy_cli_fail(cli, "out of memory");
-	else if (sy_client_reports(client, sy_deadline_after(ANSWER_NS), reports, &err) != SY_OK)
+	else if (sy_client_reports(client, sy_deadline_after(timeout_ns), reports, &err) != SY_OK)
 		exit_status = sy_cli_fail(cli, "%s", err.message);
 	else
 		exit_status = json ? json_print(cluster, reports, count)
@@ -219,6 +220,8 @@ int sy_command_status(struct sy_cli *cli, int argc, char **argv)
 		SY_CLI_RUN_DIR_OPTION(cli),
 		SY_CLI_DIRECTORY_OPTION(&cluster.address),
 		SY_CLI_KEYS_OPTION(&cluster.keys),
+		{.name = "timeout", .value = "TIME", .kind = SY_OPTION_DURATION, .min = 1000000,
+		 .target = &cli->timeout_ns, .help = "how long to wait for an answer; default: 3s"},
 		{.name = "json", .kind = SY_OPTION_FLAG, .target = &json, .help = "print JSON"},
 	};
 	const struct sy_usage usage = {
