@@ -130,9 +130,9 @@ class Signals(ClusterCase):
 
         thread = threading.Thread(target=press)
         started = time.monotonic()
-        thread.start()
         try:
             with self.assertRaises(KeyboardInterrupt):
+                thread.start()  # on a busy host it may come before the call
                 call()
         finally:
             thread.join()

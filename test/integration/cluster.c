@@ -25,7 +25,7 @@
 #include "runfiles.h"
 #include "whole.h"
 
-enum { WAIT_MS = 20000, LOOK_MS = 20 };
+enum { WAIT_MS = 60000, LOOK_MS = 20 };
 
 static const uint64_t SECOND_NS = 1000000000u;
 

@@ -266,7 +266,7 @@ static void check_rest(const int *descriptors)
 {
 	sy_client_options options = {.run_dir = cluster.run_dir};
 	sy_unit_report reports[SOAK_UNITS_MAX];
-	uint64_t end_ns = sy_clock_now_ns() + 10 * SECOND_NS;
+	uint64_t end_ns = sy_clock_now_ns() + 60 * SECOND_NS;
 	sy_client *client = NULL;
 	bool clean = false;
 
@@ -287,7 +287,7 @@ static void check_rest(const int *descriptors)
 	}
 	sy_client_close(client);
 	if (!clean)
-		complain("bytes, entries or pins are left after %lld s", 10);
+		complain("bytes, entries or pins are left after %lld s", 60);
 	for (uint32_t u = 0; u < soak->unit_count; u++) {
 		int now = descriptors_of(cluster.units[u]);
 

@@ -233,7 +233,7 @@ static void run_while(void (*disturb)(struct sy_prng *prng), bool kills)
 	assert_true(oks > 0);
 
 	/* All goes back: rows by a clear, the rest by notices. */
-	uint64_t end_ns = sy_clock_now_ns() + 10 * SECOND_NS;
+	uint64_t end_ns = sy_clock_now_ns() + 60 * SECOND_NS;
 	sy_unit_report reports[UNITS];
 	bool clean = false;
 	for (uint64_t i = 0; i < ROWS; i++)

@@ -41,6 +41,16 @@ def is_alive(pid):
         return False
 
 
+@contextlib.contextmanager
+def held_port():
+    """A socket whose port nobody else is given. Bound and not listening, it leaves that to those
+    who ask for this very port and may reuse addresses, as ZeroMQ does."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held
+
+
 def without_waiting(told):
     """On a host that is very busy an answer may take so long that the command says so."""
     return re.sub(r"slabyard \w+: (unit \d+|the directory) does not answer; .*\n", "", told)
@@ -98,8 +108,11 @@ class ClusterCase(unittest.TestCase):
     def down(self, status=0):
         return self.slabyard("down", "--run-dir", self.run_dir, status=status)
 
-    def reports(self):
-        done = self.slabyard("status", "--json", "--run-dir", self.run_dir)
+    def reports(self, timeout="60s"):
+        """timeout: what units that stand still are waited for."""
+        done = self.slabyard(
+            "status", "--json", "--run-dir", self.run_dir, "--timeout", timeout
+        )
         units = json.loads(done.stdout)["units"]
         for unit in units:
             if unit["answered"]:
@@ -385,6 +398,7 @@ class TestRefusals(ClusterCase):
             (["up", "--run-dir", "x", "--units", "two"], "is not a whole decimal number"),
             (["status", "--jsn"], "did you mean --json?"),
             (["status", "--run-dir", "x", "y"], '"y" is one argument too many'),
+            (["status", "--run-dir", "x", "--timeout", "0"], "takes a time of at least"),
             (["down", "--run-dir"], "--run-dir needs a value"),
             (["down"], "give --run-dir DIR or set SLABYARD_RUN_DIR"),
         ]:
@@ -440,7 +454,7 @@ class TestHarm(ClusterCase):
         pid = self.reports()[0]["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
-            units = self.reports()
+            units = self.reports("5s")
             self.assertEqual([unit["state"] for unit in units], ["active"] * 3)
             self.assertEqual([unit["answered"] for unit in units], [False, True, True])
             self.assertTrue(units[0]["message"])

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import unittest
 
-from test_cluster import PATIENCE_S, SLABYARD, ClusterCase
+from test_cluster import PATIENCE_S, SLABYARD, ClusterCase, held_port
 
 # A ZMTP 3.0 greeting as a client without keys sends it: signature, version, mechanism, filler.
 SIGNATURE = b"\xff" + bytes(8) + b"\x7f"
@@ -63,10 +63,9 @@ class TestKeys(ClusterCase):
 
     def test_a_stranger_is_told_nothing(self):
         self.keygen()
-        with socket.socket() as port:
-            port.bind(("127.0.0.1", 0))
+        with held_port() as port:
             number = port.getsockname()[1]
-        self.up(1, "4MiB", "--keys", self.keys, "--listen", f"tcp://127.0.0.1:{number}")
+            self.up(1, "4MiB", "--keys", self.keys, "--listen", f"tcp://127.0.0.1:{number}")
         self.assertEqual(self.stranger(number), (b"CURVE", b""))
         # Those of the host, whom the run directory lets in, work as ever.
         self.assertTrue(self.reports()[0]["answered"])

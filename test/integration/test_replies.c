@@ -30,6 +30,7 @@ static struct {
 	void (*alter)(struct sy_reply *reply);
 	uint32_t times;          /* and then all pass */
 	uint32_t asked[16];      /* requests seen, by op, since the script was set */
+	struct sy_request_id last[16]; /* of them; one that is sent again is the same */
 } script = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static enum gate_says on_request(uint32_t unit_id, const struct sy_request *request,
@@ -37,7 +38,13 @@ static enum gate_says on_request(uint32_t unit_id, const struct sy_request *requ
 {
 	(void)age_ns;
 	pthread_mutex_lock(&script.lock);
-	script.asked[request->op] += unit_id == 0;
+	struct sy_request_id *last = &script.last[request->op];
+	bool again = last->session == request->id.session && last->slot == request->id.slot &&
+	             last->seq == request->id.seq;
+	if (unit_id == 0 && !again) {
+		script.asked[request->op]++;
+		*last = request->id;
+	}
 	pthread_mutex_unlock(&script.lock);
 	return GATE_PASS;
 }
@@ -112,7 +119,7 @@ static int stop(void **state)
 /* Waits until a number of unit 0 is what it should be: what is given back travels in notices. */
 static void await_number(const char *name, uint64_t wanted)
 {
-	uint64_t end_ns = sy_clock_now_ns() + 10 * SECOND_NS, got;
+	uint64_t end_ns = sy_clock_now_ns() + 60 * SECOND_NS, got;
 	sy_unit_report reports[UNITS];
 
 	do {
@@ -251,19 +258,20 @@ static void test_places_outside_the_slab(void **state)
 	for (size_t i = 0; i < COUNT_OF(ALTER); i++) {
 		for (int flags = SY_GET_COPY; flags <= SY_GET_VIEW; flags++) {
 			indexes[0] = 9;
-			play(SY_OP_RESOLVE_KEYS, GATE_ALTERED, ALTER[i], 1);
+			play(SY_OP_RESOLVE_KEYS, GATE_ALTERED, ALTER[i], UINT32_MAX);
 			assert_int_equal(sy_client_get(client, keys, 2, flags, 0, &result, &err),
 			                 SY_E_PROTOCOL);
 			assert_int_equal(err.index_count, 1);
 			assert_int_equal(indexes[0], 0);
 		}
-		play(SY_OP_RESOLVE_KEYS, GATE_ALTERED, ALTER[i], 1);
+		play(SY_OP_RESOLVE_KEYS, GATE_ALTERED, ALTER[i], UINT32_MAX);
 		assert_int_equal(sy_store_resolve_keys(store, units, 1, 0, &resolved, &err),
 		                 SY_E_PROTOCOL);
 		await_number("pins", 0); /* such an answer is given back, too */
 	}
 	assert_null(result);
 	assert_null(resolved);
+	play(0, GATE_PASS, NULL, 0);
 	expect_there(client, 4, BIG);
 	sy_client_close(client);
 	sy_store_close(store);
@@ -391,7 +399,7 @@ static void unknown_commit(enum gate_says says, void (*alter)(struct sy_reply *)
 	bool published = false;
 
 	store_blob_make(&made, 0, 12, "x", data, nbytes);
-	play(SY_OP_COMMIT, says, alter, alter != NULL ? 1 : UINT32_MAX);
+	play(SY_OP_COMMIT, says, alter, UINT32_MAX);
 	uint64_t given_ns = alter != NULL ? 20 * SECOND_NS : IN_VAIN_NS;
 	sy_status status =
 		sy_store_put_segments(store, &made.blob, sy_deadline_after(given_ns), &err);

@@ -4,12 +4,11 @@ import os
 import random
 import re
 import signal
-import socket
 import struct
 import subprocess
 import unittest
 
-from test_cluster import PATIENCE_S, SLABYARD, ClusterCase, await_that, is_alive
+from test_cluster import PATIENCE_S, SLABYARD, ClusterCase, await_that, held_port, is_alive
 
 
 class RestartCase(ClusterCase):
@@ -91,16 +90,12 @@ class TestRestart(RestartCase):
 
     def test_not_for_ever(self):
         """A unit that cannot be started again: something else has its port."""
-        with socket.socket() as port:
-            port.bind(("127.0.0.1", 0))
-            number = port.getsockname()[1]
-        self.up(1, "4MiB", "--restart", "--listen", f"tcp://127.0.0.1:{number}")
-        os.kill(self.supervisor(), signal.SIGSTOP)  # until the port is ours
-        os.kill(self.one_pid(), signal.SIGKILL)
-        with socket.socket() as taken:
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            await_that("the port is free", lambda: self.has_bound(taken, number))
-            taken.listen()
+        with held_port() as port:
+            listen = f"tcp://127.0.0.1:{port.getsockname()[1]}"
+            self.up(1, "4MiB", "--restart", "--listen", listen)
+            os.kill(self.supervisor(), signal.SIGSTOP)  # until we listen there
+            os.kill(self.one_pid(), signal.SIGKILL)
+            await_that("the port is free", lambda: self.listens(port))
             os.kill(self.supervisor(), signal.SIGCONT)
             await_that("it gives up", lambda: "now stays dead" in self.log())
             log = self.log()
@@ -115,9 +110,9 @@ class TestRestart(RestartCase):
         with open(os.path.join(self.run_dir, "unit-0.lock")) as file:
             return int(re.search(r"pid (\d+)", file.read())[1])
 
-    def has_bound(self, taken, number):
+    def listens(self, port):
         try:
-            taken.bind(("127.0.0.1", number))
+            port.listen()
         except OSError:
             return False
         return True

@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 		return 1;
 	if (!enter_mount_namespace() ||
 	    mount("none", tier.dir, "tmpfs", 0, "size=64m") != 0) {
-		printf("cannot mount a filesystem here: %s\n", strerror(errno));
+		printf("no mount may be made here: %s\n", strerror(errno));
 		rmdir(tier.dir);
 		return SKIPPED;
 	}

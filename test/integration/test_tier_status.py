@@ -46,7 +46,7 @@ class TestTier(ClusterCase):
         self.fail("the disk never comes to rest")
 
     def text(self):
-        return self.slabyard("--run-dir", self.run_dir, "status").stdout
+        return self.slabyard("--run-dir", self.run_dir, "status", "--timeout", "60s").stdout
 
     def spoil(self):
         """All that lies on the disk."""

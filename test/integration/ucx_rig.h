@@ -23,7 +23,7 @@
 #include "ucx_mover.h"
 #include "ucx_target.h"
 
-enum { SLAB_BYTES = 32 << 20, LARGE_BYTES = 12 << 20, SESSION = 77, WAIT_MS = 20000 };
+enum { SLAB_BYTES = 32 << 20, LARGE_BYTES = 12 << 20, SESSION = 77, WAIT_MS = 60000 };
 static const uint64_t SECOND_NS = 1000000000u;
 static const uint64_t INCARNATION = 4711;
 
@@ -268,7 +268,7 @@ static inline void wait_for_graves(struct rig *rig)
 {
 	struct sy_ucx_account account = {.grave_count = 1};
 
-	for (uint64_t end_ns = sy_clock_now_ns() + 20 * SECOND_NS; account.grave_count > 0;) {
+	for (uint64_t end_ns = sy_clock_now_ns() + 60 * SECOND_NS; account.grave_count > 0;) {
 		sy_ucx_mover_poll(rig->mover);
 		sy_ucx_mover_account(rig->mover, &account);
 		assert_true(sy_clock_now_ns() < end_ns);
