@@ -41,6 +41,9 @@ struct wanted {
 	const char *path, *worker;
 	uint64_t rows, steps, seed;
 	bool json;
+	/* Of --worker, "trainer:0:2:NAMESPACE": */
+	char role[16], name_space[48];
+	unsigned number, count;
 };
 
 static int summary_print(const struct sy_cli *cli, const struct sy_demo *demo, bool json)
@@ -56,18 +59,15 @@ static int summary_print(const struct sy_cli *cli, const struct sy_demo *demo, b
 	return sy_cli_finish(cli);
 }
 
-/* One of the workers of a demo elsewhere: "trainer:0:2:NAMESPACE". */
-static int worker_run(const struct sy_cli *cli, const struct wanted *wanted, struct sy_demo *demo)
+/* One of the workers of a demo elsewhere. */
+static int worker_run(const struct wanted *wanted, struct sy_demo *demo)
 {
-	char role[16] = "", name_space[48] = "";
-	unsigned number = 0, count = 0;
-	if (sscanf(wanted->worker, "%15[a-z]:%u:%u:%47s", role, &number, &count, name_space) != 4)
-		return sy_cli_misused(cli, "--worker is for the workers that a demo starts itself");
 	const struct sy_demo_crew_config config = {
-		.source = &demo->source, .where = demo->where, .name_space = name_space,
-		.producer_count = count, .trainer_count = count,
+		.source = &demo->source, .where = demo->where, .name_space = wanted->name_space,
+		.producer_count = wanted->count, .trainer_count = wanted->count,
 	};
-	bool heard = sy_demo_crew_work(&config, role[0] == 'p', number, STDIN_FILENO, STDOUT_FILENO);
+	bool heard = sy_demo_crew_work(&config, wanted->role[0] == 'p', wanted->number, STDIN_FILENO,
+	                               STDOUT_FILENO);
 	return heard ? SY_EXIT_DONE : SY_EXIT_FAILED;
 }
 
@@ -85,7 +85,7 @@ static int demo_run(const struct sy_cli *cli, const struct wanted *wanted, struc
 		return sy_cli_fail(cli, "%s", err.message);
 	int exit_status;
 	if (wanted->worker != NULL) {
-		exit_status = worker_run(cli, wanted, demo);
+		exit_status = worker_run(wanted, demo);
 	} else {
 		sy_demo_run(demo);
 		exit_status = summary_print(cli, demo, wanted->json);
@@ -145,9 +145,13 @@ static size_t words_make(const struct sy_cli *cli, const struct wanted *wanted,
 	return count;
 }
 
-static int crew_choose(const struct sy_cli *cli, const struct wanted *wanted,
-                       struct words *words, struct sy_demo *demo)
+static int crew_choose(const struct sy_cli *cli, struct wanted *wanted, struct words *words,
+                       struct sy_demo *demo)
 {
+	if (wanted->worker != NULL &&
+	    sscanf(wanted->worker, "%15[a-z]:%u:%u:%47s", wanted->role, &wanted->number,
+	           &wanted->count, wanted->name_space) != 4)
+		return sy_cli_misused(cli, "--worker is for the workers that a demo starts itself");
 	bool elsewhere = demo->by[SY_DEMO_PRODUCERS] != NULL || demo->by[SY_DEMO_TRAINERS] != NULL;
 	if (elsewhere && cli->directory == NULL)
 		return sy_cli_misused(cli, "workers on other hosts need --directory: a run directory is "
@@ -180,7 +184,7 @@ int sy_command_demo(struct sy_cli *cli, int argc, char **argv)
 		{.name = "trainers-by", .value = "COMMAND", .kind = SY_OPTION_TEXT,
 		 .target = &demo.by[SY_DEMO_TRAINERS], .help = "the same of those that read"},
 		{.name = "worker", .value = "WHICH", .kind = SY_OPTION_TEXT, .target = &wanted.worker,
-		 .help = "be one of the workers of a demo on another host"},
+		 .hidden = true},
 		{.name = "units", .value = "N", .kind = SY_OPTION_COUNT, .target = &demo.units, .min = 1,
 		 .max = SY_UNITS_MAX, .help = "units of its own cluster; default: 3"},
 		{.name = "slab-bytes", .value = "SIZE", .kind = SY_OPTION_BYTES,

@@ -36,8 +36,10 @@ static sy_status unknown_option(const struct sy_usage *usage, const char *typed,
 	char name[64];
 	const char *words[OPTIONS_MAX + 1];
 	size_t count = 0;
-	for (; count < usage->option_count && count < OPTIONS_MAX; count++)
-		words[count] = usage->options[count].name;
+	for (size_t i = 0; i < usage->option_count && count < OPTIONS_MAX; i++) {
+		if (!usage->options[i].hidden)
+			words[count++] = usage->options[i].name;
+	}
 	words[count++] = help_option.name;
 	const char *nearest = NULL;
 	if (name_len < sizeof name) {
@@ -245,8 +247,10 @@ size_t sy_options_help(const struct sy_usage *usage, char *out, size_t size)
 	if (usage->details != NULL)
 		help_add(&text, "\n%s", usage->details);
 	help_add(&text, "\nOptions:\n");
-	for (size_t i = 0; i < usage->option_count; i++)
-		option_help(&text, &usage->options[i]);
+	for (size_t i = 0; i < usage->option_count; i++) {
+		if (!usage->options[i].hidden)
+			option_help(&text, &usage->options[i]);
+	}
 	option_help(&text, &help_option);
 	return text.length;
 }

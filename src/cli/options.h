@@ -22,6 +22,7 @@ struct sy_option {
 	void *target;        /* holds the default; written only where the option is given */
 	uint64_t min, max;   /* of a number; max 0: none */
 	char letter;         /* "-o"; 0: none */
+	bool hidden;         /* of a slabyard to another one: no help shows it */
 };
 
 /* One subcommand (or the command itself), as it is parsed and as its help shows it. */

@@ -10,7 +10,7 @@ enum { WORDS_MAX = 16 };
 struct taken {
 	bool detach;
 	const char *run_dir;
-	const char *output;
+	const char *output, *worker;
 	uint64_t slab_bytes, units, wait_ns, room_bytes;
 };
 
@@ -40,6 +40,8 @@ static void try_usage(struct tried *tried, uint32_t argument_min, uint32_t argum
 		{.name = "room", .value = "SIZE", .kind = SY_OPTION_BYTES, .target = &taken->room_bytes,
 		 .min = 65536},
 		{.name = "detach", .kind = SY_OPTION_FLAG, .target = &taken->detach, .letter = 'd'},
+		{.name = "worker", .value = "WHICH", .kind = SY_OPTION_TEXT, .target = &taken->worker,
+		 .hidden = true},
 	};
 	const struct sy_usage usage = {
 		.name = "try", .arguments = "ROWS [FILE]", .summary = "Tries.", .options = options,
@@ -139,6 +141,11 @@ static void test_misspelt_options_are_guessed(void **state)
 	assert_misused(&tried, "no option --out; did you mean --output?");
 	TRY(&tried, "--frobnicate");
 	assert_misused(&tried, "no option --frobnicate; --help lists those there are");
+	TRY(&tried, "--workre=1"); /* a name that no help shows is none to be meant */
+	assert_misused(&tried, "no option --workre; --help lists those there are");
+	TRY(&tried, "--worker=1");
+	assert_int_equal(tried.status, SY_OK);
+	assert_string_equal(tried.taken.worker, "1");
 	TRY(&tried, "-x");
 	assert_misused(&tried, "no option -x; --help lists those there are");
 	TRY(&tried, "--=3");
@@ -217,11 +224,12 @@ static void test_help_shows_every_option(void **state)
 	const struct sy_option options[] = {
 		{.name = "output", .value = "FILE", .help = "where to", .kind = SY_OPTION_TEXT,
 		 .letter = 'o'},
+		{.name = "worker", .value = "WHICH", .kind = SY_OPTION_TEXT, .hidden = true},
 		{.name = "a-very-long-option-name", .value = "VALUE", .help = "long",
 		 .kind = SY_OPTION_TEXT},
 	};
 	const struct sy_usage usage = {.name = "get", .arguments = "GIDX FIELD", .summary = "Gets.",
-	                               .details = "More.\n", .options = options, .option_count = 2};
+	                               .details = "More.\n", .options = options, .option_count = 3};
 	static const char expected[] = "Usage: slabyard get [OPTIONS] GIDX FIELD\n"
 	                               "\n"
 	                               "Gets.\n"
