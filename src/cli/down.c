@@ -8,9 +8,10 @@
 
 static const char details[] =
 	"Tells the cluster in DIR to stop, waits until it has, and checks that no process, socket,\n"
-	"memory or lock of it is left. All rows are gone then. If no cluster runs there but a killed\n"
-	"one left processes or files, those go, and that is a success, too; if nothing was there at\n"
-	"all, the exit status is 1. DIR/slabyard.log stays if it tells of a unit that died.\n";
+	"memory, lock or file of its disk tier is left. All rows are gone then. If no cluster runs\n"
+	"there but a killed one left processes or files, those go, and that is a success, too; if\n"
+	"nothing was there at all, the exit status is 1. DIR/slabyard.log stays if it tells of a\n"
+	"unit that died.\n";
 
 struct waiting {
 	bool is_terminal, was_shown;

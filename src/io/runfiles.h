@@ -1,7 +1,8 @@
 /* The run directory: where the parts of a cluster on one host find each other.
  *
  *   VERSION          which layout these files have
- *   unit-<id>.lock   locked as long as unit <id> lives, stopped or not; says which slab is its
+ *   unit-<id>.lock   locked as long as unit <id> lives, stopped or not; says which slab is its,
+ *                    and where its disk tier's segments are
  *   unit-<id>.ipc    control socket (ZeroMQ)
  *   unit-<id>.sock   local socket (local.h)
  *
@@ -39,18 +40,20 @@ sy_status sy_run_dir_file(const struct sy_run_dir *dir, const char *name,
 /* The three files of a unit. */
 struct sy_run_unit {
 	char lock_path[SY_RUN_PATH_BYTES], ipc_path[SY_RUN_PATH_BYTES], sock_path[SY_RUN_PATH_BYTES];
+	uint32_t unit_id;
 	int lock_fd;
 	uint64_t former; /* the incarnation of a dead unit that left its lock file here; 0: none */
 };
 
 /* Locks the unit's id for as long as this process lives or until sy_run_unit_done, and removes
- * what a dead unit of this id left: sockets and slab. The caller may start a unit then.
+ * what a dead unit of this id left: sockets, slab and segments. The caller may start a unit then.
  * SY_E_BUSY: such a unit lives (err->message names its process); SY_E_SYS, SY_E_INVALID. */
 sy_status sy_run_unit_init(const struct sy_run_dir *dir, uint32_t unit_id,
                            struct sy_run_unit *ret_unit, sy_error *err);
-/* Writes down which slab this unit is about to make, so that a successor can remove it. */
+/* Writes down which slab this unit is about to make, and where its segments (NULL: none), so that
+ * a successor can remove them. */
 sy_status sy_run_unit_record(const struct sy_run_unit *unit, const char *slab_path,
-                             sy_incarnation incarnation, sy_error *err);
+                             const char *ssd_dir, sy_incarnation incarnation, sy_error *err);
 /* Removes sockets and lock file and lets the lock go. The slab is the caller's. */
 void sy_run_unit_done(struct sy_run_unit *unit);
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,11 @@
 #include <unistd.h>
 
 #include "fail.h"
+#include "segments.h"
 #include "whole.h"
 #include "units.h"
 
-enum { TEXT_BYTES = 512, LOCK_ATTEMPTS = 100 };
+enum { TEXT_BYTES = 512 + PATH_MAX, LOCK_ATTEMPTS = 100 };
 
 static sy_status name_files(const struct sy_run_dir *dir, uint32_t unit_id,
                             struct sy_run_unit *unit, sy_error *err)
@@ -117,10 +119,11 @@ static sy_status lock(struct sy_run_unit *unit, uint32_t unit_id, sy_error *err)
 }
 
 /* The lock is ours, so whoever wrote the file is dead. A damaged file must not make us remove
- * just any file: only a slab of this user. */
+ * just any file: only a slab of this user, and what is named as that unit's segments. */
 static void remove_leftovers(struct sy_run_unit *unit)
 {
 	char text[TEXT_BYTES], slab[SY_SLAB_PATH_BYTES], prefix[SY_SLAB_NAME_BYTES];
+	char ssd_dir[PATH_MAX];
 	sy_format(prefix, sizeof prefix, SY_SLAB_DIR "/slabyard-%u-", (unsigned)geteuid());
 	bool is_left = read_lock_file(unit->lock_fd, text);
 	unit->former = is_left ? find_incarnation(text) : 0;
@@ -128,6 +131,13 @@ static void remove_leftovers(struct sy_run_unit *unit)
 	    strncmp(slab, prefix, strlen(prefix)) == 0 &&
 	    strchr(slab + sizeof SY_SLAB_DIR, '/') == NULL)
 		sy_slab_remove(slab);
+	if (unit->former != 0 && find_value(text, "ssd", ssd_dir, sizeof ssd_dir)) {
+		int fd = open(ssd_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0) {
+			sy_segments_remove(fd, unit->unit_id, unit->former);
+			close(fd);
+		}
+	}
 	unlink(unit->ipc_path);
 	unlink(unit->sock_path);
 }
@@ -135,7 +145,7 @@ static void remove_leftovers(struct sy_run_unit *unit)
 sy_status sy_run_unit_init(const struct sy_run_dir *dir, uint32_t unit_id,
                            struct sy_run_unit *ret_unit, sy_error *err)
 {
-	struct sy_run_unit unit = {.lock_fd = -1};
+	struct sy_run_unit unit = {.unit_id = unit_id, .lock_fd = -1};
 	sy_status status = name_files(dir, unit_id, &unit, err);
 	if (status == SY_OK)
 		status = lock(&unit, unit_id, err);
@@ -147,11 +157,14 @@ sy_status sy_run_unit_init(const struct sy_run_dir *dir, uint32_t unit_id,
 }
 
 sy_status sy_run_unit_record(const struct sy_run_unit *unit, const char *slab_path,
-                             sy_incarnation incarnation, sy_error *err)
+                             const char *ssd_dir, sy_incarnation incarnation, sy_error *err)
 {
-	char text[TEXT_BYTES];
-	size_t bytes = sy_format(text, sizeof text, "pid %d\nincarnation %016llx\nslab %s\n",
-	                         (int)getpid(), (unsigned long long)incarnation.value, slab_path);
+	char text[TEXT_BYTES], ssd[PATH_MAX];
+	/* The unit's own folder is not that of who tidies up; a line is no place for a name of two. */
+	bool has_ssd = ssd_dir != NULL && realpath(ssd_dir, ssd) != NULL && strchr(ssd, '\n') == NULL;
+	size_t bytes = sy_format(text, sizeof text, "pid %d\nincarnation %016llx\nslab %s\n%s%s%s",
+	                         (int)getpid(), (unsigned long long)incarnation.value, slab_path,
+	                         has_ssd ? "ssd " : "", has_ssd ? ssd : "", has_ssd ? "\n" : "");
 	if (bytes >= sizeof text || !sy_write_whole(unit->lock_fd, text, bytes) ||
 	    ftruncate(unit->lock_fd, (off_t)bytes) != 0)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot write %s: %s", unit->lock_path,

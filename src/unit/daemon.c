@@ -85,7 +85,8 @@ static sy_status open_slab(struct sy_daemon *daemon, sy_error *err)
 	daemon->incarnation.value = sy_entropy_u64();
 	sy_slab_name(config->unit_id, daemon->incarnation, name);
 	sy_format(path, sizeof path, SY_SLAB_DIR "/%s", name);
-	status = sy_run_unit_record(&daemon->run_unit, path, daemon->incarnation, err);
+	status = sy_run_unit_record(&daemon->run_unit, path, config->ssd_dir, daemon->incarnation,
+	                            err);
 	SY_FAILPOINT(UNIT_SLAB_NAMED);
 	if (status == SY_OK)
 		status = sy_slab_create(SY_SLAB_DIR, name, config->slab_bytes, config->unit_id,

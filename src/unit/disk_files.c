@@ -1,61 +1,22 @@
 #include "disk_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "fail.h"
+#include "segments.h"
 
-enum { NAME_BYTES = 80, SEGMENTS = 256, SEGMENT_MIN_BYTES = 16 << 20 };
-
-static void segment_name(const struct sy_disk_files *files, uint32_t segment,
-                         char ret_name[NAME_BYTES])
-{
-	sy_format(ret_name, NAME_BYTES, "slabyard-%u-%016llx-%u.seg", files->unit_id,
-	          (unsigned long long)files->incarnation, segment);
-}
-
-/* Is this the name of a segment of our unit, of whatever incarnation? */
-static bool is_segment(const struct sy_disk_files *files, const char *name)
-{
-	char head[NAME_BYTES], tail[8] = "";
-	size_t head_bytes = sy_format(head, sizeof head, "slabyard-%u-", files->unit_id);
-	unsigned long long incarnation = 0;
-	unsigned segment = 0;
-	int used = 0;
-	if (strncmp(name, head, head_bytes) != 0 || strlen(name) >= NAME_BYTES)
-		return false;
-	return sscanf(name + head_bytes, "%16llx-%u%4s%n", &incarnation, &segment, tail, &used) == 3 &&
-	       strcmp(tail, ".seg") == 0 && name[head_bytes + (size_t)used] == 0;
-}
-
-/* The lock is ours, so whoever made these is dead. */
-static void remove_segments(const struct sy_disk_files *files)
-{
-	int fd = openat(files->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	if (dir == NULL) {
-		if (fd >= 0)
-			close(fd);
-		return;
-	}
-	for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-		if (is_segment(files, entry->d_name))
-			(void)unlinkat(files->dir_fd, entry->d_name, 0);
-	}
-	closedir(dir);
-}
+enum { SEGMENTS = 256, SEGMENT_MIN_BYTES = 16 << 20 };
 
 /* Also finds out whether files there can be opened past the cache. */
 static sy_status lock(const struct sy_disk_config *config, struct sy_disk_files *files,
                       sy_error *err)
 {
-	char name[NAME_BYTES];
+	char name[SY_SEGMENT_NAME_BYTES];
 	sy_format(name, sizeof name, "slabyard-%u.lock", files->unit_id);
 	files->dir_fd = open(config->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (files->dir_fd < 0)
@@ -99,7 +60,8 @@ sy_status sy_disk_files_open(const struct sy_disk_config *config, struct sy_disk
 		return sy_fail(err, SY_E_SYS, "sy_disk_open", "out of memory");
 	for (uint32_t i = 0; i < files->segment_count; i++)
 		files->segments[i] = -1;
-	remove_segments(files);
+	/* The lock is ours, so whoever made these is dead. */
+	sy_segments_remove(files->dir_fd, files->unit_id, 0);
 	return SY_OK;
 }
 
@@ -110,7 +72,7 @@ void sy_disk_files_close(struct sy_disk_files *files)
 			close(files->segments[i]);
 	}
 	if (files->segments != NULL)
-		remove_segments(files);
+		sy_segments_remove(files->dir_fd, files->unit_id, 0);
 	free(files->segments);
 	if (files->lock_fd >= 0)
 		close(files->lock_fd);
@@ -130,8 +92,8 @@ static uint64_t segment_bytes(const struct sy_disk_files *files, uint32_t segmen
 static int make_segment(const struct sy_disk_files *files, uint32_t segment, int *ret_fault)
 {
 	const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-	char name[NAME_BYTES];
-	segment_name(files, segment, name);
+	char name[SY_SEGMENT_NAME_BYTES];
+	sy_segment_name(files->unit_id, files->incarnation, segment, name);
 	int fd = openat(files->dir_fd, name, flags, 0600);
 	if (fd < 0) {
 		*ret_fault = errno;

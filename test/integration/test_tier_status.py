@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import unittest
 
@@ -108,6 +109,23 @@ class TestTier(ClusterCase):
         self.assert_counts(self.text(), units)
         for unit in units:
             self.assertEqual((unit["ssd_read_errors"], unit["ssd_lost_blobs"]), (2, 1))
+
+    def segments(self):
+        return [name for name in os.listdir(self.disk) if name.endswith(".seg")]
+
+    def test_down_removes_what_killed_units_left(self):
+        self.put(range(48))
+        supervisor = self.supervisor()
+        os.kill(supervisor, signal.SIGSTOP)  # so that it sees none of the others end
+        for pid in self.pids - {supervisor}:
+            os.kill(pid, signal.SIGKILL)
+        os.kill(supervisor, signal.SIGKILL)
+        for pid in self.pids:
+            self.await_end(pid)
+        self.assertEqual({name[:11] for name in self.segments()}, {"slabyard-0-", "slabyard-1-"})
+        self.down()
+        self.assertEqual(self.segments(), [])
+        self.assert_nothing_is_left()
 
     def test_a_directory_serves_one_cluster(self):
         other = os.path.join(self.top, "other")

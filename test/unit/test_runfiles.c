@@ -115,7 +115,8 @@ static void test_directory_errors(void **state)
 }
 
 /* A unit in a process of its own, which says when it stands. */
-static pid_t start_unit(const struct rig *rig, uint32_t unit_id, const char *slab_path)
+static pid_t start_unit(const struct rig *rig, uint32_t unit_id, const char *slab_path,
+                        const char *ssd_dir)
 {
 	int said[2];
 	char byte = 0;
@@ -126,7 +127,7 @@ static pid_t start_unit(const struct rig *rig, uint32_t unit_id, const char *sla
 		struct sy_run_unit unit;
 		close(said[0]);
 		if (sy_run_unit_init(&rig->dir, unit_id, &unit, NULL) != SY_OK ||
-		    sy_run_unit_record(&unit, slab_path, (sy_incarnation){5}, NULL) != SY_OK)
+		    sy_run_unit_record(&unit, slab_path, ssd_dir, (sy_incarnation){5}, NULL) != SY_OK)
 			_exit(1);
 		write_text(unit.ipc_path, "");
 		write_text(unit.sock_path, "");
@@ -159,7 +160,7 @@ static void test_a_second_unit_and_a_dead_one(void **state)
 	int status = 0;
 	slab_path_of(4, slab);
 	assert_false(sy_run_unit_lives(&rig->dir, 4, &pid));
-	pid_t child = start_unit(rig, 4, slab);
+	pid_t child = start_unit(rig, 4, slab, NULL);
 	assert_true(sy_run_unit_lives(&rig->dir, 4, &pid));
 	assert_int_equal(pid, child);
 	assert_false(sy_run_unit_lives(&rig->dir, 5, &pid));
@@ -192,6 +193,38 @@ static void test_a_second_unit_and_a_dead_one(void **state)
 	sy_run_unit_done(&unit);
 	assert_false(exists(unit.lock_path));
 	sy_run_unit_done(&unit); /* twice is no harm */
+}
+
+/* Its segments go, and nobody else's, nor what is only named much like them. */
+static void test_segments_of_a_dead_unit(void **state)
+{
+	static const char *const names[] = {
+		"slabyard-4-0000000000000005-0.seg", "slabyard-4-0000000000000005-17.seg",
+		"slabyard-4-0000000000000006-0.seg", "slabyard-5-0000000000000005-0.seg",
+		"slabyard-4-0000000000000005-0.segs", "slabyard-4.lock", "notes",
+	};
+	struct rig *rig = *state;
+	struct sy_run_unit unit = {.lock_fd = -1};
+	char slab[SY_SLAB_PATH_BYTES], path[160], before[1024];
+	int status = 0;
+	for (size_t i = 0; i < COUNT_OF(names); i++) {
+		snprintf(path, sizeof path, "%s/%s", rig->parent, names[i]);
+		write_text(path, "");
+	}
+	slab_path_of(4, slab);
+	/* It names its folder from where it stands; who tidies up stands elsewhere. */
+	assert_non_null(getcwd(before, sizeof before));
+	assert_int_equal(chdir(rig->parent), 0);
+	pid_t child = start_unit(rig, 4, slab, ".");
+	assert_int_equal(chdir(before), 0);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(sy_run_unit_init(&rig->dir, 4, &unit, NULL), SY_OK);
+	sy_run_unit_done(&unit);
+	for (size_t i = 0; i < COUNT_OF(names); i++) {
+		snprintf(path, sizeof path, "%s/%s", rig->parent, names[i]);
+		assert_int_equal(unlink(path) == 0, i >= 2);
+	}
 }
 
 /* A lock file that says something else makes nobody remove it. */
@@ -316,6 +349,7 @@ int main(void)
 		WITH_RIG(test_directory),
 		WITH_RIG(test_directory_errors),
 		WITH_RIG(test_a_second_unit_and_a_dead_one),
+		WITH_RIG(test_segments_of_a_dead_unit),
 		WITH_RIG(test_only_slabs_are_removed),
 		WITH_RIG(test_a_race_for_one_id),
 		WITH_RIG(test_one_at_a_time),
