@@ -47,9 +47,9 @@ static const char *full_advice(const sy_error *err)
 	return "; see `slabyard status`";
 }
 
-static bool is_dead(const sy_error *err)
+static bool is_for(const sy_error *err, const char *reason)
 {
-	return err->reason != NULL && strcmp(err->reason, "dead") == 0;
+	return err->reason != NULL && strcmp(err->reason, reason) == 0;
 }
 
 const char *sy_cluster_advice(const sy_error *err)
@@ -61,7 +61,9 @@ const char *sy_cluster_advice(const sy_error *err)
 		return "; put them again once the unit runs anew: `slabyard down`, then `slabyard up`, "
 		       "where --restart does it by itself";
 	case SY_E_TRANSFER_FAILED:
-		if (is_dead(err))
+		if (is_for(err, "refused")) /* which the message ends with what to do about */
+			return "";
+		if (is_for(err, "dead"))
 			return "; it takes no rows until it runs anew: `slabyard down`, then `slabyard up`, "
 			       "where --restart does it by itself";
 		return "; try again, and see `slabyard status`";

@@ -79,7 +79,7 @@ struct sy_call {
 	struct sy_remote *remote_now; /* during the WRITE */
 	uint64_t dead_incarnation; /* if found_dead: of the unit that the directory's list showed */
 	uint64_t waits_since_ns; /* for its unit: since it was started, or what was ours was done */
-	bool done, found_dead, settled;
+	bool done, found_dead, refused, settled; /* refused: it never reached the unit, nor will */
 };
 
 /* A call has ended. True: it was filled in for another operation, which starts at once. */

@@ -281,7 +281,7 @@ static void start(struct sy_hub *hub, struct sy_call *call, struct sy_waiter *me
 	uint64_t now_ns = sy_clock_now_ns();
 
 	call->waiter = me;
-	call->done = call->found_dead = false;
+	call->done = call->found_dead = call->refused = false;
 	call->op.owner = call;
 	call->link = sy_link_get(hub, call->unit_id);
 	if (call->link == NULL) {
@@ -296,8 +296,10 @@ static void start(struct sy_hub *hub, struct sy_call *call, struct sy_waiter *me
 	sy_machine_start(call->link->machine, &call->op, now_ns);
 	sy_link_pump(call->link, now_ns);
 	/* The list says dead, which decides nothing, so the directory is asked, and at once: each call
-	 * would wait longer than the one before if it waited for the backoff of the connection. */
-	if (hub->units[call->unit_id].state == SY_UNIT_DEAD)
+	 * would wait longer than the one before if it waited for the backoff of the connection. So it
+	 * is with a unit that refused this process. */
+	if (hub->units[call->unit_id].state == SY_UNIT_DEAD ||
+	    (call->link->failure.status == SY_E_AUTH && !sy_link_connected(call->link)))
 		sy_link_set_due(call->link, true);
 }
 

@@ -35,9 +35,19 @@ static const char *call_name(enum sy_op_kind kind)
 	return "status";
 }
 
+/* A put wraps what it cannot name better. */
+static sy_status refused_status(enum sy_op_kind kind)
+{
+	bool put = !may_start_anew(kind) || kind == SY_OP_KIND_COMMIT;
+
+	return put ? SY_E_TRANSFER_FAILED : SY_E_AUTH;
+}
+
 /* Why nothing came by the deadline, as far as this side knows. */
 static const char *timeout_reason(const struct sy_call *call)
 {
+	if (call->refused)
+		return call->link->failure.message;
 	if (call->op.was_busy && call->op.outcome.busy == SY_BUSY_FENCED)
 		return "the unit was out of touch with the directory until the deadline, and answers "
 		       "nobody meanwhile";
@@ -98,6 +108,8 @@ static void fill_error(struct sy_call *call, sy_status status)
 	call->error.in_flight = op->in_flight;
 	if (call->found_dead)
 		call->error.reason = "dead";
+	else if (call->refused)
+		call->error.reason = "refused";
 	else if (op->was_busy)
 		call->error.reason = sy_busy_name(op->outcome.busy);
 }
@@ -127,6 +139,8 @@ bool sy_hub_settle(struct sy_hub *hub, struct sy_call *call)
 	}
 	call->found_dead = says == SY_DIRECTORY_DEAD;
 	call->status = sy_verdict(call->op.kind, end, says);
+	if (call->refused && call->status == SY_E_TIMEOUT)
+		call->status = refused_status(call->op.kind);
 	/* What no transfer of this process can pass is no matter of this unit. */
 	if (end == SY_OP_END_WRITE &&
 	    (call->error.status == SY_E_FATAL || call->error.status == SY_E_POLICY))

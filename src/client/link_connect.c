@@ -11,7 +11,8 @@
 #include "hub_inner.h"
 #include "local.h"
 
-/* The slot's unit is dead by the directory: what waits for it waits in vain. */
+/* The slot's unit is dead by the directory, or (incarnation 0) lets nobody of this process in:
+ * what waits for it waits in vain. */
 static void fail_waiting(struct sy_link *link, uint64_t incarnation, uint64_t now_ns)
 {
 	struct sy_call *next;
@@ -20,10 +21,16 @@ static void fail_waiting(struct sy_link *link, uint64_t incarnation, uint64_t no
 		next = call->next_on_link;
 		if (call->op.stage == SY_OP_STAGE_WRITING)
 			continue;
-		call->found_dead = true;
+		call->found_dead = incarnation != 0;
+		call->refused = incarnation == 0;
 		call->dead_incarnation = incarnation;
 		sy_machine_cancel(link->machine, &call->op, now_ns);
 	}
+}
+
+void sy_link_refuse_waiting(struct sy_link *link, uint64_t now_ns)
+{
+	fail_waiting(link, 0, now_ns);
 }
 
 /* The unit has just handed its slab over, and the time that mapping it took was ours. */
@@ -240,6 +247,8 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 		sy_link_disconnect(link, sy_clock_now_ns());
 		if (info.state == SY_UNIT_DEAD)
 			fail_waiting(link, info.incarnation, sy_clock_now_ns());
+		else if (status == SY_E_AUTH)
+			sy_link_refuse_waiting(link, sy_clock_now_ns());
 	}
 	sy_link_pump(link, sy_clock_now_ns());
 	for (struct sy_waiter *w = hub->waiters; w != NULL; w = w->next)

@@ -1,8 +1,9 @@
 /* The local socket of a unit: where same-host clients get the slab's descriptor and are watched.
  *
- *   client connects -> unit checks the peer's uid and pid -> unit sends sy_local_welcome with
- *   the slab's descriptor -> the client may join, which hands over the memory that control
- *   messages then go through (lane.h) -> it may send bye(last notice) -> either's end closes */
+ *   client connects -> unit checks the peer's uid and pid, and tells one that it refuses why ->
+ *   unit sends sy_local_welcome with the slab's descriptor -> the client may join, which hands
+ *   over the memory that control messages then go through (lane.h) -> it may send bye(last
+ *   notice) -> either's end closes */
 #ifndef SY_LOCAL_H
 #define SY_LOCAL_H
 
@@ -57,8 +58,8 @@ enum sy_local_said sy_local_peer_read(const struct sy_local_peer *peer, uint64_t
 
 /* The client's side: connects and waits for the welcome until the deadline. The descriptors are
  * the caller's; both close on exec, and sy_local_fork_close_all closes every ret_fd in a fork
- * child (this file registers it with pthread_atfork). SY_E_SYS, SY_E_AUTH, SY_E_TIMEOUT,
- * SY_E_PROTOCOL. */
+ * child (this file registers it with pthread_atfork). SY_E_AUTH: this process is refused, and will
+ * be again; SY_E_SYS, SY_E_TIMEOUT, SY_E_PROTOCOL. */
 sy_status sy_local_connect(const char *path, uint64_t deadline_ns,
                            struct sy_local_welcome *ret_welcome, int *ret_fd, int *ret_slab_fd,
                            sy_error *err);

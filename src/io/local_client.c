@@ -145,14 +145,30 @@ static int wait_readable(int fd, uint64_t deadline_ns)
 	return ETIMEDOUT;
 }
 
+/* It says why it refuses, so that to try again is of no use. */
+static sy_status fail_refused(const char *path, uint64_t why, sy_error *err)
+{
+	if (why == SY_LOCAL_OTHER_NAMESPACE)
+		return sy_fail(err, SY_E_AUTH, "sy_local_connect",
+		               "the unit at %s does not see this process, which is in another pid "
+		               "namespace: share the unit's, or let UCX carry values (transport ucx)",
+		               path);
+	return sy_fail(err, SY_E_AUTH, "sy_local_connect",
+	               "the unit at %s lets in its own user and root alone, and this process is "
+	               "neither's", path);
+}
+
 static sy_status fail_welcome(const char *path, const struct sy_local_welcome *welcome,
                               ssize_t got, sy_error *err)
 {
-	if (got == 0)
-		return sy_fail(err, SY_E_AUTH, "sy_local_connect",
-		               "the unit at %s does not let this process in (its user must be the unit's "
-		               "or root, in the unit's pid namespace; and the unit needs descriptors for "
-		               "it: ulimit -n)", path);
+	struct sy_local_word word;
+	if (got <= 0)
+		return sy_fail(err, SY_E_SYS, "sy_local_connect",
+		               "the unit at %s hangs up: it has too few descriptors for one client more "
+		               "(ulimit -n), or is about to end", path);
+	memcpy(&word, welcome, sizeof word);
+	if (got == (ssize_t)sizeof word && word.magic == SY_LOCAL_REFUSAL_MAGIC)
+		return fail_refused(path, word.number, err);
 	if (got >= 8 && welcome->magic == SY_LOCAL_WELCOME_MAGIC &&
 	    welcome->version != SY_PROTOCOL_VERSION)
 		return sy_fail(err, SY_E_PROTOCOL, "sy_local_connect",
@@ -183,7 +199,7 @@ static sy_status receive_welcome(int fd, const char *path, struct sy_local_welco
 	    (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
 		if (slab_fd >= 0)
 			close(slab_fd);
-		return fail_welcome(path, &welcome, got < 0 && errno == ECONNRESET ? 0 : got, err);
+		return fail_welcome(path, &welcome, got, err);
 	}
 	*ret_welcome = welcome;
 	*ret_slab_fd = slab_fd;
@@ -230,7 +246,7 @@ bool sy_local_join(int fd, const struct sy_local_lane *lane)
 
 void sy_local_bye(int fd, uint64_t last_notice)
 {
-	const struct sy_local_word bye = {.magic = SY_LOCAL_BYE_MAGIC, .last_notice = last_notice};
+	const struct sy_local_word bye = {.magic = SY_LOCAL_BYE_MAGIC, .number = last_notice};
 	/* One that cannot be sent is an end without bye for the unit, which is safe. */
 	(void)send(fd, &bye, sizeof bye, MSG_NOSIGNAL | MSG_DONTWAIT);
 }

@@ -114,8 +114,9 @@ static int peer_pidfd(int fd, pid_t pid)
 	return pidfd;
 }
 
+/* False, and why if it can be told. */
 static bool check_peer(const struct sy_local_server *server, int fd,
-                       struct sy_local_peer *ret_peer)
+                       struct sy_local_peer *ret_peer, uint64_t *ret_why)
 {
 	struct ucred credentials;
 	socklen_t bytes = sizeof credentials;
@@ -124,8 +125,10 @@ static bool check_peer(const struct sy_local_server *server, int fd,
 	/* Number 0: a process our pid namespace does not see, so nobody could name it in a log or
 	 * count on seeing its end. */
 	if (credentials.pid <= 0)
-		return false;
-	if (!server->any_user && credentials.uid != geteuid() && credentials.uid != 0)
+		*ret_why = SY_LOCAL_OTHER_NAMESPACE;
+	else if (!server->any_user && credentials.uid != geteuid() && credentials.uid != 0)
+		*ret_why = SY_LOCAL_OTHER_USER;
+	if (*ret_why != 0)
 		return false;
 	int pidfd = peer_pidfd(fd, credentials.pid);
 	if (pidfd < 0)
@@ -154,8 +157,11 @@ bool sy_local_server_accept(struct sy_local_server *server, struct sy_local_peer
 			sy_local_server_turn_away(server);
 		return false;
 	}
-	if (check_peer(server, fd, ret_peer))
+	struct sy_local_word refusal = {.magic = SY_LOCAL_REFUSAL_MAGIC};
+	if (check_peer(server, fd, ret_peer, &refusal.number))
 		return true;
+	if (refusal.number != 0)
+		(void)send(fd, &refusal, sizeof refusal, MSG_NOSIGNAL | MSG_DONTWAIT);
 	close(fd);
 	server->refused_count++;
 	return false;
@@ -199,11 +205,11 @@ enum sy_local_said sy_local_peer_read(const struct sy_local_peer *peer, uint64_t
 	bool whole = got == (ssize_t)sizeof word && word.reserved == 0 &&
 	             (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
 	if (whole && word.magic == SY_LOCAL_BYE_MAGIC && count == 0) {
-		*ret_last_notice = word.last_notice;
+		*ret_last_notice = word.number;
 		return SY_LOCAL_BYE;
 	}
 	if (whole && word.magic == SY_LOCAL_JOIN_MAGIC && count == SY_LOCAL_JOIN_FDS &&
-	    word.last_notice == 0) {
+	    word.number == 0) {
 		*ret_lane = (struct sy_local_lane){fds[0], fds[1], fds[2]};
 		return SY_LOCAL_JOIN;
 	}

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -276,8 +277,8 @@ static void test_nonsense_ends_a_peer(void **state)
 	struct sockaddr_un address;
 	uint64_t last_notice = 7;
 	const struct sy_local_word byes[] = {
-		{.magic = SY_LOCAL_BYE_MAGIC + 1, .last_notice = 1},
-		{.magic = SY_LOCAL_BYE_MAGIC, .reserved = 1, .last_notice = 1},
+		{.magic = SY_LOCAL_BYE_MAGIC + 1, .number = 1},
+		{.magic = SY_LOCAL_BYE_MAGIC, .reserved = 1, .number = 1},
 	};
 	assert_int_equal(sy_local_address(rig->path, &address, NULL), SY_OK);
 	for (size_t i = 0; i < 5; i++) {
@@ -324,7 +325,7 @@ static void test_client_errors(void **state)
 	close_peer(&peer);
 	int status = 0;
 	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(WEXITSTATUS(status), SY_E_AUTH - 400);
+	assert_int_equal(WEXITSTATUS(status), SY_E_SYS - 400);
 	assert_int_equal(fd, -2);
 	assert_int_equal(slab_fd, -2);
 }
@@ -390,6 +391,55 @@ static void test_out_of_descriptors(void **state)
 	close_peer(&peer);
 }
 
+/* The unit's process: in a pid namespace of its own, which sees nobody of this one. */
+static int serve_in_namespace(const char *path, int said)
+{
+	struct sy_local_server *server = NULL;
+	struct sy_local_peer peer;
+	if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
+		return 77;
+	pid_t inside = fork();
+	int status = 0;
+	if (inside != 0) /* the first process in there; this one stays outside */
+		return waitpid(inside, &status, 0) == inside ? WEXITSTATUS(status) : 1;
+	if (sy_local_server_open(path, -1, &server, NULL) != SY_OK || write(said, "x", 1) != 1)
+		_exit(1);
+	await_readable(sy_local_server_fd(server));
+	bool accepted = sy_local_server_accept(server, &peer);
+	bool refused = !accepted && sy_local_server_refused(server) == 1;
+	sy_local_server_close(server);
+	_exit(refused ? 0 : 1);
+}
+
+static void test_another_pid_namespace_is_refused(void **state)
+{
+	struct rig *rig = *state;
+	struct sy_local_welcome welcome;
+	char path[128], byte;
+	int ends[2], status = 0, fd = -1, slab_fd = -1;
+	sy_error err = {0};
+	snprintf(path, sizeof path, "%s/inside.sock", rig->dir);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit(serve_in_namespace(path, ends[1]));
+	close(ends[1]);
+	bool serves = read(ends[0], &byte, 1) == 1;
+	close(ends[0]);
+	sy_status told = SY_OK;
+	if (serves)
+		told = sy_local_connect(path, soon(), &welcome, &fd, &slab_fd, &err);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	if (WEXITSTATUS(status) == 77) {
+		print_message("skip: no pid namespace may be made here\n");
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(told, SY_E_AUTH);
+	assert_non_null(strstr(err.message, "is in another pid namespace"));
+}
+
 static void test_another_user_is_refused(void **state)
 {
 	struct rig *rig = *state;
@@ -433,6 +483,7 @@ int main(void)
 		WITH_RIG(test_another_version_is_said),
 		WITH_RIG(test_out_of_descriptors),
 		WITH_RIG(test_another_user_is_refused),
+		WITH_RIG(test_another_pid_namespace_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
