@@ -113,7 +113,8 @@ class Client:
         missing: "raise" raises DataPlaneLostKeys that names the keys no unit has; "mask" returns
         (values, found) with None where found, an array of bool, is False. All fields of one row
         come from one state of that row. copy, arrays: as in get_columns; with copy=False arrays
-        are read-only views. Objects that were pickled raise ValueError unless allow_pickle.
+        are read-only views. Objects that were pickled raise ValueError unless allow_pickle, and
+        so does text that another program put and that is no UTF-8; a note says which value it is.
         """
         _check_missing(missing)
         lib = _columns.library(arrays, copy)
@@ -189,12 +190,15 @@ class Client:
         makers_of = _columns.makers(lib, self._allow_pickle)
         if copy:
             total = sum(info[8] for info in infos)
-            made = {
-                field: _columns.take_column(
-                    result, c, count, lib, makers_of, field in jagged, total
-                )
-                for c, field in enumerate(fields)
-            }
+            made = {}
+            for c, field in enumerate(fields):
+                try:
+                    made[field] = _columns.take_column(
+                        result, c, count, lib, makers_of, field in jagged, total
+                    )
+                except (ValueError, TypeError) as fault:
+                    fault.add_note(f"(in the column {field!r})")
+                    raise
         else:
             made = {
                 field: _columns.Views(result, c, count, makers_of)

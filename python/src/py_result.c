@@ -163,6 +163,30 @@ static bool value_at(const struct sypy_result *self, Py_ssize_t c, size_t k, sy_
 	return sy_result_value(self->result, at, ret_value);
 }
 
+/* Adds to the error that is set which value it is about: text that is none, a pickle. */
+static void note_place(size_t k)
+{
+#if PY_VERSION_HEX >= 0x030c0000
+	PyObject *fault = PyErr_GetRaisedException();
+#else
+	PyObject *type, *fault, *trace;
+
+	PyErr_Fetch(&type, &fault, &trace);
+	PyErr_NormalizeException(&type, &fault, &trace);
+#endif
+	char text[64];
+	PyOS_snprintf(text, sizeof text, "(of the values asked for, that at index %zu)", k);
+	PyObject *done = PyObject_CallMethod(fault, "add_note", "s", text);
+	if (done == NULL)
+		PyErr_Clear();
+	Py_XDECREF(done);
+#if PY_VERSION_HEX >= 0x030c0000
+	PyErr_SetRaisedException(fault);
+#else
+	PyErr_Restore(type, fault, trace);
+#endif
+}
+
 /* values(c, tensor, loads) -> a list of objects, None where absent; c is not read for a get of
  * keys. tensor and loads are what makes objects (sypy_makers). */
 static PyObject *result_values(PyObject *object, PyObject *args)
@@ -183,10 +207,12 @@ static PyObject *result_values(PyObject *object, PyObject *args)
 		PyObject *one = value_at(self, c, k, &value)
 			? sypy_value_object(object, &value, self->view, &makers) : Py_NewRef(Py_None);
 
-		if (one == NULL)
+		if (one == NULL) {
+			note_place(k);
 			Py_CLEAR(list);
-		else
+		} else {
 			PyList_SET_ITEM(list, (Py_ssize_t)k, one);
+		}
 	}
 	return list;
 }

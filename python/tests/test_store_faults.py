@@ -1,6 +1,7 @@
 """slabyard.blobstore where units stop, die, are replaced, and pins run out."""
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
@@ -14,6 +15,7 @@ from support import PATIENCE_S, await_that
 from test_blobstore import StoreCase
 
 from slabyard import errors
+from slabyard.blobstore import encode_index
 from slabyard.cluster import command_path
 from slabyard.errors import DataPlaneTimeout, StaleRead, UnitFull
 
@@ -152,6 +154,24 @@ class Busy(StoreCase):
     def drain(self, *words):
         command = [command_path(), "drain", "1", "--run-dir", self.cluster.run_dir, *words]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+class Texts(StoreCase):
+    def test_text_that_is_none(self):
+        """What is kept as text is not looked at before somebody wants it as such."""
+        made = encode_index([2, 4, 6], {"t": ["text", "true", "text"]})
+        for addr, _, nbytes in made.segments:
+            if ctypes.string_at(addr, nbytes) == b"true":
+                ctypes.memset(addr, 0xFF, nbytes)
+        self.store.put_segments(made.segments, made.nbytes, made.n_entries, 0, made.blob_id)
+        with self.assertRaises(UnicodeDecodeError) as caught:
+            self.client.get(["2@t", "4@t"])
+        self.assertIn("that at index 1", caught.exception.__notes__[0])
+        with self.assertRaises(UnicodeDecodeError) as caught:
+            self.client.get_columns([4, 6], ["t"])
+        self.assertIn("that at index 0", caught.exception.__notes__[0])
+        self.assertIn("in the column 't'", caught.exception.__notes__[1])
+        self.assertEqual(self.client.get(["2@t", "6@t"]), ["text", "text"])
 
 
 class ShortPins(StoreCase):
