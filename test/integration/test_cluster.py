@@ -416,6 +416,7 @@ class TestRefusals(ClusterCase):
             self.assertEqual(self.slabyard(name, "-h").stdout, text)
             for line in text.splitlines():
                 self.assertLessEqual(len(line), 100, line)
+            self.assertNotIn("--worker", text)  # is for a demo to its own workers
         self.assertRegex(self.slabyard("--version").stdout, r"^slabyard \d+\.\d+\.\d+\n$")
 
     def test_output_that_cannot_be_written_is_a_failure(self):
