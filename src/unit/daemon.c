@@ -131,7 +131,7 @@ static sy_status open_core(struct sy_daemon *daemon, sy_error *err)
 		               (unsigned long long)daemon->arena_bytes, strerror(errno));
 	daemon->arena = arena;
 	(void)madvise(arena, (size_t)daemon->arena_bytes, MADV_HUGEPAGE);
-	daemon->serve = sy_serve_new(arena, &params, daemon->slab.data, &io);
+	daemon->serve = sy_serve_new(arena, &params, daemon->slab.data, daemon->loop->room, &io);
 	if (daemon->serve == NULL || !sy_peers_init(&daemon->peers, daemon->loop->epoll_fd))
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	return SY_OK;
@@ -311,6 +311,7 @@ static void close_loop(struct sy_daemon_loop *loop)
 		close(loop->epoll_fd);
 	if (loop->signal_fd >= 0)
 		close(loop->signal_fd);
+	sy_serve_room_free(loop->room);
 	free(loop->daemons);
 	free(loop);
 }
@@ -332,13 +333,16 @@ int sy_unit_run(const struct sy_unit_config *first, uint32_t count)
 {
 	struct sy_daemon_loop *loop = aligned_alloc(64, sizeof *loop);
 	struct sy_daemon *daemons = calloc(count, sizeof *daemons);
-	if (loop == NULL || daemons == NULL) {
+	struct sy_serve_room *room = sy_serve_room_new();
+	if (loop == NULL || daemons == NULL || room == NULL) {
 		fprintf(stderr, "slabyard unit %u: out of memory\n", first->unit_id);
+		sy_serve_room_free(room);
 		free(loop);
 		free(daemons);
 		return 1;
 	}
-	*loop = (struct sy_daemon_loop){.daemons = daemons, .epoll_fd = -1, .signal_fd = -1};
+	*loop = (struct sy_daemon_loop){.daemons = daemons, .room = room, .epoll_fd = -1,
+	                                .signal_fd = -1};
 	sy_error err = {0};
 	for (uint32_t i = 0; i < count; i++)
 		init_unit(&daemons[i], loop, i, first);

@@ -26,6 +26,7 @@ struct sy_daemon_loop {
 		uint32_t unit, index; /* a peer whose lane is looked at by ourselves, and whose it is;
 		                       * index 0: none in this place */
 	} attended[SY_DAEMON_ATTENDED_MAX];
+	struct sy_serve_room *room;
 	bool stop;
 	int status;           /* to exit with */
 	_Alignas(64) uint8_t lane_copy[SY_RING_BYTES]; /* the message of a lane that is being served */

@@ -6,17 +6,20 @@
 #include "failpoints.h"
 #include "guard.h"
 
-static bool lend(struct sy_serve *serve)
+struct sy_serve_room *sy_serve_room_new(void)
 {
 	const size_t keys = SY_KEYS_PER_RESOLVE_MAX, entries = SY_ENTRIES_PER_BLOB_MAX;
-	struct sy_resolved *resolved = &serve->resolved;
-	serve->scratch.data = malloc(SY_SCRATCH_BYTES);
-	serve->scratch.bytes = SY_SCRATCH_BYTES;
-	serve->columns = calloc(entries, sizeof *serve->columns);
-	serve->marks = calloc(entries, 1);
-	serve->held = calloc(SY_NAMES_PER_PIN_CHECK_MAX, 1);
-	serve->scan_items = calloc(SY_SCAN_LIMIT_MAX, sizeof *serve->scan_items);
-	serve->scan_entries = calloc(SY_SCAN_LIMIT_MAX, sizeof *serve->scan_entries);
+	struct sy_serve_room *room = calloc(1, sizeof *room);
+	if (room == NULL)
+		return NULL;
+	struct sy_resolved *resolved = &room->resolved;
+	room->scratch.data = malloc(SY_SCRATCH_BYTES);
+	room->scratch.bytes = SY_SCRATCH_BYTES;
+	room->columns = calloc(entries, sizeof *room->columns);
+	room->marks = calloc(entries, 1);
+	room->held = calloc(SY_NAMES_PER_PIN_CHECK_MAX, 1);
+	room->scan_items = calloc(SY_SCAN_LIMIT_MAX, sizeof *room->scan_items);
+	room->scan_entries = calloc(SY_SCAN_LIMIT_MAX, sizeof *room->scan_entries);
 	resolved->found = calloc(keys, 1);
 	resolved->dtype = calloc(keys, 1);
 	resolved->kind = calloc(keys, 1);
@@ -26,15 +29,44 @@ static bool lend(struct sy_serve *serve)
 	resolved->dim0 = calloc(keys, sizeof *resolved->dim0);
 	resolved->tail = calloc(keys, sizeof *resolved->tail);
 	resolved->shapes = calloc(keys, sizeof *resolved->shapes);
-	return serve->scratch.data != NULL && serve->columns != NULL && serve->marks != NULL &&
-	       serve->held != NULL && serve->scan_items != NULL && serve->scan_entries != NULL &&
-	       resolved->found != NULL && resolved->dtype != NULL && resolved->kind != NULL &&
-	       resolved->offset != NULL && resolved->nbytes != NULL && resolved->generation != NULL &&
-	       resolved->dim0 != NULL && resolved->tail != NULL && resolved->shapes != NULL;
+	if (room->scratch.data != NULL && room->columns != NULL && room->marks != NULL &&
+	    room->held != NULL && room->scan_items != NULL && room->scan_entries != NULL &&
+	    resolved->found != NULL && resolved->dtype != NULL && resolved->kind != NULL &&
+	    resolved->offset != NULL && resolved->nbytes != NULL && resolved->generation != NULL &&
+	    resolved->dim0 != NULL && resolved->tail != NULL && resolved->shapes != NULL)
+		return room;
+	sy_serve_room_free(room);
+	return NULL;
+}
+
+void sy_serve_room_free(struct sy_serve_room *room)
+{
+	if (room == NULL)
+		return;
+	struct sy_resolved *resolved = &room->resolved;
+	sy_buf_free(&room->reply);
+	sy_buf_free(&room->inline_bytes);
+	free(room->scratch.data);
+	free(room->index_copy);
+	free(room->columns);
+	free(room->marks);
+	free(room->held);
+	free(room->scan_items);
+	free(room->scan_entries);
+	free(resolved->found);
+	free(resolved->dtype);
+	free(resolved->kind);
+	free(resolved->offset);
+	free(resolved->nbytes);
+	free(resolved->generation);
+	free(resolved->dim0);
+	free(resolved->tail);
+	free(resolved->shapes);
+	free(room);
 }
 
 struct sy_serve *sy_serve_new(void *arena, const struct sy_core_params *params, void *slab,
-                              const struct sy_serve_io *io)
+                              struct sy_serve_room *room, const struct sy_serve_io *io)
 {
 	struct sy_core *core = sy_core_init(arena, params);
 	struct sy_serve *serve = core != NULL ? calloc(1, sizeof *serve) : NULL;
@@ -43,8 +75,9 @@ struct sy_serve *sy_serve_new(void *arena, const struct sy_core_params *params, 
 	serve->core = core;
 	serve->params = *params;
 	serve->slab = slab;
+	serve->room = room;
 	serve->io = *io;
-	if (!lend(serve) || !sy_keep_init(&serve->keep, params->max_parked)) {
+	if (!sy_keep_init(&serve->keep, params->max_parked)) {
 		sy_serve_free(serve);
 		return NULL;
 	}
@@ -55,26 +88,7 @@ void sy_serve_free(struct sy_serve *serve)
 {
 	if (serve == NULL)
 		return;
-	struct sy_resolved *resolved = &serve->resolved;
 	sy_keep_done(&serve->keep);
-	sy_buf_free(&serve->reply);
-	sy_buf_free(&serve->inline_bytes);
-	free(serve->scratch.data);
-	free(serve->index_copy);
-	free(serve->columns);
-	free(serve->marks);
-	free(serve->held);
-	free(serve->scan_items);
-	free(serve->scan_entries);
-	free(resolved->found);
-	free(resolved->dtype);
-	free(resolved->kind);
-	free(resolved->offset);
-	free(resolved->nbytes);
-	free(resolved->generation);
-	free(resolved->dim0);
-	free(resolved->tail);
-	free(resolved->shapes);
 	free(serve);
 }
 
@@ -82,8 +96,8 @@ void sy_serve_free(struct sy_serve *serve)
  * resolve that follows may already show it. */
 static void store(struct sy_serve *serve, const struct sy_effect *effect)
 {
-	const struct sy_span *blob = &serve->request.wire.put_inline.blob;
-	SY_ASSERT(serve->request.wire.op == SY_OP_PUT_INLINE && effect->nbytes <= blob->bytes);
+	const struct sy_span *blob = &serve->room->request.wire.put_inline.blob;
+	SY_ASSERT(serve->room->request.wire.op == SY_OP_PUT_INLINE && effect->nbytes <= blob->bytes);
 	SY_ASSERT(effect->offset <= serve->params.slab_bytes &&
 	          effect->nbytes <= serve->params.slab_bytes - effect->offset);
 	sy_copy(serve->slab + effect->offset, blob->data, (size_t)effect->nbytes);
@@ -99,7 +113,7 @@ static bool is_current(const struct sy_event *event, const struct sy_effect *eff
 /* The message at hand is kept: a new one by a copy, one that was given in again as it is. */
 static void keep(struct sy_serve *serve, const struct sy_effect *effect)
 {
-	struct sy_serve_request *request = &serve->request;
+	struct sy_serve_request *request = &serve->room->request;
 	const struct sy_serve_input *input = request->input;
 	SY_ASSERT(input != NULL && effect->message != 0 && effect->message == request->handle);
 	if (request->offered)
@@ -110,7 +124,7 @@ static void keep(struct sy_serve *serve, const struct sy_effect *effect)
 
 static void drop(struct sy_serve *serve, const struct sy_effect *effect)
 {
-	struct sy_serve_request *request = &serve->request;
+	struct sy_serve_request *request = &serve->room->request;
 	const struct sy_serve_input *input = request->input;
 	/* One that is being given in again is in use until the step is over. */
 	if (input != NULL && input->redo && effect->message == request->handle)
@@ -122,15 +136,15 @@ static void drop(struct sy_serve *serve, const struct sy_effect *effect)
 static void run_disk(struct sy_serve *serve, const struct sy_effect *effect)
 {
 	SY_ASSERT(serve->io.disk != NULL);
-	sy_disk_job_from(&serve->disk_job, effect, serve->params.incarnation);
-	serve->io.disk(serve->io.context, &serve->disk_job);
+	sy_disk_job_from(&serve->room->disk_job, effect, serve->params.incarnation);
+	serve->io.disk(serve->io.context, &serve->room->disk_job);
 }
 
 /* Steps the core and runs its effects in order: one step may keep a message and ask for it or
  * drop it again. */
 static void step(struct sy_serve *serve, const struct sy_event *event, uint64_t now_ns)
 {
-	struct sy_effects *effects = &serve->effects;
+	struct sy_effects *effects = &serve->room->effects;
 	effects->count = 0;
 	effects->again = false;
 	sy_core_step(serve->core, event, now_ns, effects);
@@ -187,12 +201,13 @@ static bool may_park(enum sy_op op)
 /* Gives a message to the core. True: one that was given in again stays kept. */
 static bool give(struct sy_serve *serve, const struct sy_serve_input *input, uint64_t now_ns)
 {
-	struct sy_serve_request *request = &serve->request;
+	struct sy_serve_request *request = &serve->room->request;
+	struct sy_scratch *scratch = &serve->room->scratch;
 	struct sy_event event = {.kind = SY_EVENT_REQUEST};
 	struct sy_request_id id = {0};
 	*request = (struct sy_serve_request){.input = input, .handle = input->handle};
-	serve->scratch.used = 0;
-	if (sy_request_decode(input->data, input->bytes, &serve->scratch, &request->wire, &id, NULL) !=
+	scratch->used = 0;
+	if (sy_request_decode(input->data, input->bytes, scratch, &request->wire, &id, NULL) !=
 	    SY_OK) {
 		serve->unreadable_count++;
 		if (id.session != 0 || id.seq != 0)

@@ -35,11 +35,18 @@ struct sy_serve_io {
 };
 
 struct sy_serve;
+struct sy_serve_room;
+
+/* What a message needs while it is served, of as many units as one thread serves, in turns. NULL:
+ * out of memory. */
+struct sy_serve_room *sy_serve_room_new(void);
+void sy_serve_room_free(struct sy_serve_room *room);
 
 /* slab: params->slab_bytes long, mapped by the caller, as the clients write it. arena as for
- * sy_core_init. Both outlive it. NULL if memory is short or a parameter is out of range. */
+ * sy_core_init. Both and the room outlive it. NULL if memory is short or a parameter is out of
+ * range. */
 struct sy_serve *sy_serve_new(void *arena, const struct sy_core_params *params, void *slab,
-                              const struct sy_serve_io *io);
+                              struct sy_serve_room *room, const struct sy_serve_io *io);
 void sy_serve_free(struct sy_serve *serve);
 
 void sy_serve_message(struct sy_serve *serve, uint64_t route, const void *message, size_t bytes,

@@ -13,20 +13,21 @@ static void copy_unstable(void *dst, const void *src, size_t bytes)
 	__asm__ volatile("" ::: "memory");
 }
 
-static bool grow_index(struct sy_serve *serve, size_t bytes)
+static bool grow_index(struct sy_serve_room *room, size_t bytes)
 {
-	if (serve->index_capacity >= bytes)
+	if (room->index_capacity >= bytes)
 		return true;
 	size_t capacity = (size_t)sy_align_up(bytes, 4096);
-	free(serve->index_copy);
-	serve->index_copy = malloc(capacity);
-	serve->index_capacity = serve->index_copy != NULL ? capacity : 0;
-	return serve->index_copy != NULL;
+	free(room->index_copy);
+	room->index_copy = malloc(capacity);
+	room->index_capacity = room->index_copy != NULL ? capacity : 0;
+	return room->index_copy != NULL;
 }
 
 /* The index at the head of `blob`, copied, decoded and checked; NULL if it is not valid. Its
  * size is bounded by sy_index_peek. */
-static const sy_index *read_index(struct sy_serve *serve, const uint8_t *blob, uint64_t blob_bytes)
+static const sy_index *read_index(struct sy_serve_room *room, const uint8_t *blob,
+                                  uint64_t blob_bytes)
 {
 	_Alignas(8) uint8_t header[SY_INDEX_HEADER_BYTES];
 	uint64_t index_bytes = 0;
@@ -36,14 +37,14 @@ static const sy_index *read_index(struct sy_serve *serve, const uint8_t *blob, u
 	if (sy_index_peek(header, blob_bytes, &index_bytes, NULL) != SY_OK)
 		return NULL;
 	SY_ASSERT(index_bytes >= sizeof header && index_bytes <= blob_bytes);
-	if (!grow_index(serve, (size_t)index_bytes))
+	if (!grow_index(room, (size_t)index_bytes))
 		return NULL;
-	copy_unstable(serve->index_copy, blob, (size_t)index_bytes);
-	if (sy_index_decode(serve->index_copy, (size_t)index_bytes, blob_bytes, serve->columns,
-	                    SY_ENTRIES_PER_BLOB_MAX, serve->marks, SY_ENTRIES_PER_BLOB_MAX,
-	                    &serve->request.index, NULL) != SY_OK)
+	copy_unstable(room->index_copy, blob, (size_t)index_bytes);
+	if (sy_index_decode(room->index_copy, (size_t)index_bytes, blob_bytes, room->columns,
+	                    SY_ENTRIES_PER_BLOB_MAX, room->marks, SY_ENTRIES_PER_BLOB_MAX,
+	                    &room->request.index, NULL) != SY_OK)
 		return NULL;
-	return &serve->request.index;
+	return &room->request.index;
 }
 
 static void fill_hello(const struct sy_hello_args *args, struct sy_event_request *event)
@@ -71,7 +72,7 @@ static void fill_commit(struct sy_serve *serve, const struct sy_commit_args *arg
 	if (!sy_core_commit_region(serve->core, event, &offset, &nbytes))
 		return;
 	SY_ASSERT(offset <= serve->params.slab_bytes && nbytes <= serve->params.slab_bytes - offset);
-	event->commit.index = read_index(serve, serve->slab + offset, nbytes);
+	event->commit.index = read_index(serve->room, serve->slab + offset, nbytes);
 }
 
 static void fill_put_inline(struct sy_serve *serve, const struct sy_put_inline_args *args,
@@ -82,7 +83,7 @@ static void fill_put_inline(struct sy_serve *serve, const struct sy_put_inline_a
 	event->put_inline.ssd = args->ssd;
 	if (!sy_core_wants_index(serve->core, event))
 		return;
-	const sy_index *index = read_index(serve, args->blob.data, args->blob.bytes);
+	const sy_index *index = read_index(serve->room, args->blob.data, args->blob.bytes);
 	/* The core names the blob by its index; the message must not name another. */
 	if (index != NULL && memcmp(&index->blob_id, &args->blob_id, sizeof index->blob_id) == 0)
 		event->put_inline.index = index;
@@ -95,16 +96,16 @@ static bool fill_resolve(struct sy_serve *serve, const struct sy_resolve_args *a
 	                                       : (uint64_t)args->row_count * args->field_count;
 	if (keys > SY_KEYS_PER_RESOLVE_MAX)
 		return false;
-	serve->request.key_count = (uint32_t)keys;
-	serve->resolved.shape_count = 0;
+	serve->room->request.key_count = (uint32_t)keys;
+	serve->room->resolved.shape_count = 0;
 	event->resolve.rows = args->rows;
 	event->resolve.fields = args->fields;
 	event->resolve.field_of = args->field_of;
 	event->resolve.row_count = args->row_count;
 	event->resolve.field_count = args->field_count;
-	event->resolve.key_count = serve->request.key_count;
+	event->resolve.key_count = serve->room->request.key_count;
 	event->resolve.inline_max_bytes = args->inline_max_bytes;
-	event->resolve.out = &serve->resolved;
+	event->resolve.out = &serve->room->resolved;
 	return true;
 }
 
@@ -120,23 +121,23 @@ static void fill_release(const struct sy_release_args *args, struct sy_event_req
 static void fill_scan(struct sy_serve *serve, const struct sy_scan_args *args,
                       struct sy_event_request *event)
 {
-	serve->request.scan_count = 0;
-	serve->request.scan_cursor = 0;
+	serve->room->request.scan_count = 0;
+	serve->room->request.scan_cursor = 0;
 	event->scan.cursor = args->cursor;
 	event->scan.first_row = args->first_row;
 	event->scan.last_row = args->last_row;
 	event->scan.fields = args->fields;
 	event->scan.field_count = args->field_count;
 	event->scan.limit = args->limit;
-	event->scan.out = serve->scan_items;
-	event->scan.ret_count = &serve->request.scan_count;
-	event->scan.ret_cursor = &serve->request.scan_cursor;
+	event->scan.out = serve->room->scan_items;
+	event->scan.ret_count = &serve->room->request.scan_count;
+	event->scan.ret_cursor = &serve->room->request.scan_cursor;
 }
 
 bool sy_serve_fill(struct sy_serve *serve, struct sy_event_request *ret_event,
                    enum sy_why *ret_why)
 {
-	const struct sy_request *wire = &serve->request.wire;
+	const struct sy_request *wire = &serve->room->request.wire;
 	ret_event->id = wire->id;
 	ret_event->op = wire->op;
 	ret_event->first_notice = wire->first_notice;
@@ -174,10 +175,10 @@ bool sy_serve_fill(struct sy_serve *serve, struct sy_event_request *ret_event,
 		*ret_why = SY_WHY_TOO_MANY;
 		if (wire->pin_check.count > SY_NAMES_PER_PIN_CHECK_MAX)
 			return false;
-		memset(serve->held, 0, wire->pin_check.count);
+		memset(serve->room->held, 0, wire->pin_check.count);
 		ret_event->pin_check.names = wire->pin_check.names;
 		ret_event->pin_check.count = wire->pin_check.count;
-		ret_event->pin_check.held = serve->held;
+		ret_event->pin_check.held = serve->room->held;
 		return true;
 	case SY_OP_SCAN:
 		fill_scan(serve, &wire->scan, ret_event);

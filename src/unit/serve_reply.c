@@ -20,25 +20,25 @@ static void encode_fenced(struct sy_serve *serve, const struct sy_reply *reply, 
 		.notices_done = reply->notices_done,
 		.unit_now_ns = reply->unit_now_ns,
 	};
-	sy_buf_reset(&serve->reply);
-	sy_reply_encode(&fenced, op, &serve->reply);
+	sy_buf_reset(&serve->room->reply);
+	sy_reply_encode(&fenced, op, &serve->room->reply);
 }
 
 static void send_reply(struct sy_serve *serve, uint64_t route, const struct sy_reply *reply,
                        enum sy_op op)
 {
-	sy_buf_reset(&serve->reply);
-	sy_reply_encode(reply, op, &serve->reply);
+	sy_buf_reset(&serve->room->reply);
+	sy_reply_encode(reply, op, &serve->room->reply);
 	if (is_fenced(serve))
 		encode_fenced(serve, reply, op);
-	if (serve->reply.failed) {
+	if (serve->room->reply.failed) {
 		/* As if the message was lost on its way: the client asks again, or gives up and
 		 * says so in a notice. */
 		serve->lost_reply_count++;
 		return;
 	}
 	SY_FAILPOINT_OP(UNIT_EFFECT_REPLY, op);
-	serve->io.send(serve->io.context, route, serve->reply.data, serve->reply.bytes);
+	serve->io.send(serve->io.context, route, serve->room->reply.data, serve->room->reply.bytes);
 	SY_FAILPOINT_OP(UNIT_REPLIED, op);
 }
 
@@ -74,40 +74,40 @@ static void answer_hello(const struct sy_serve *serve, struct sy_reply *reply, b
  * region may already be another's. Their offsets change from the slab's to the message's. */
 static bool gather_inline(struct sy_serve *serve, uint32_t key_count)
 {
-	struct sy_resolved *resolved = &serve->resolved;
-	sy_buf_reset(&serve->inline_bytes);
+	struct sy_resolved *resolved = &serve->room->resolved;
+	sy_buf_reset(&serve->room->inline_bytes);
 	for (uint32_t k = 0; k < key_count; k++) {
 		if (resolved->found[k] != SY_FOUND_INLINE)
 			continue;
 		uint64_t offset = resolved->offset[k], nbytes = resolved->nbytes[k];
 		SY_ASSERT(offset <= serve->params.slab_bytes &&
 		          nbytes <= serve->params.slab_bytes - offset);
-		resolved->offset[k] = serve->inline_bytes.bytes;
-		sy_buf_append(&serve->inline_bytes, serve->slab + offset, (size_t)nbytes);
+		resolved->offset[k] = serve->room->inline_bytes.bytes;
+		sy_buf_append(&serve->room->inline_bytes, serve->slab + offset, (size_t)nbytes);
 	}
-	SY_ASSERT(serve->inline_bytes.bytes <= serve->params.inline_total_bytes);
-	return !serve->inline_bytes.failed;
+	SY_ASSERT(serve->room->inline_bytes.bytes <= serve->params.inline_total_bytes);
+	return !serve->room->inline_bytes.failed;
 }
 
 static bool answer_resolve(struct sy_serve *serve, struct sy_reply *reply)
 {
-	if (!gather_inline(serve, serve->request.key_count)) {
+	if (!gather_inline(serve, serve->room->request.key_count)) {
 		serve->lost_reply_count++;
 		return false;
 	}
-	reply->resolved = serve->resolved;
-	reply->key_count = serve->request.key_count;
-	reply->inline_bytes.data = serve->inline_bytes.data;
-	reply->inline_bytes.bytes = serve->inline_bytes.bytes;
+	reply->resolved = serve->room->resolved;
+	reply->key_count = serve->room->request.key_count;
+	reply->inline_bytes.data = serve->room->inline_bytes.data;
+	reply->inline_bytes.bytes = serve->room->inline_bytes.bytes;
 	return true;
 }
 
 static void answer_scan(struct sy_serve *serve, struct sy_reply *reply)
 {
-	SY_ASSERT(serve->request.scan_count <= SY_SCAN_LIMIT_MAX);
-	for (uint32_t i = 0; i < serve->request.scan_count; i++) {
-		const struct sy_scan_item *item = &serve->scan_items[i];
-		struct sy_scan_entry *entry = &serve->scan_entries[i];
+	SY_ASSERT(serve->room->request.scan_count <= SY_SCAN_LIMIT_MAX);
+	for (uint32_t i = 0; i < serve->room->request.scan_count; i++) {
+		const struct sy_scan_item *item = &serve->room->scan_items[i];
+		struct sy_scan_entry *entry = &serve->room->scan_entries[i];
 		*entry = (struct sy_scan_entry){
 			.row = item->row, .nbytes = item->nbytes, .dim0 = item->dim0,
 			.field = item->field, .dtype = item->dtype, .kind = item->kind,
@@ -115,15 +115,15 @@ static void answer_scan(struct sy_serve *serve, struct sy_reply *reply)
 		if (item->shape != NULL)
 			entry->shape = *item->shape;
 	}
-	reply->scan = serve->scan_entries;
-	reply->scan_count = serve->request.scan_count;
-	reply->scan_cursor = serve->request.scan_cursor;
+	reply->scan = serve->room->scan_entries;
+	reply->scan_count = serve->room->request.scan_count;
+	reply->scan_cursor = serve->room->request.scan_cursor;
 }
 
 /* Adds what an outcome does not hold. False: memory is short. */
 static bool add_results(struct sy_serve *serve, struct sy_reply *reply)
 {
-	const struct sy_request *wire = &serve->request.wire;
+	const struct sy_request *wire = &serve->room->request.wire;
 	switch (wire->op) {
 	case SY_OP_HELLO:
 		answer_hello(serve, reply, wire->hello.token != 0);
@@ -131,7 +131,7 @@ static bool add_results(struct sy_serve *serve, struct sy_reply *reply)
 	case SY_OP_RESOLVE_KEYS:
 		return answer_resolve(serve, reply);
 	case SY_OP_PIN_CHECK:
-		reply->held = serve->held;
+		reply->held = serve->room->held;
 		reply->held_count = wire->pin_check.count;
 		return true;
 	case SY_OP_SCAN:

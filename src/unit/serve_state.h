@@ -31,13 +31,9 @@ struct sy_serve_request {
 	uint64_t scan_cursor;
 };
 
-struct sy_serve {
-	struct sy_core *core;
-	struct sy_core_params params;
-	uint8_t *slab;
-	struct sy_serve_io io;
-
-	struct sy_keep keep; /* parked messages */
+/* Filled anew for each message. The units of a thread share one: it is then at hand, where one for
+ * each of many units would have left the caches since that unit's last message. */
+struct sy_serve_room {
 	struct sy_scratch scratch;
 
 	/* a private copy of an index that is being checked */
@@ -57,6 +53,15 @@ struct sy_serve {
 	struct sy_serve_request request;
 	struct sy_effects effects;
 	struct sy_disk_job disk_job; /* the one being handed out */
+};
+
+struct sy_serve {
+	struct sy_core *core;
+	struct sy_core_params params;
+	uint8_t *slab;
+	struct sy_serve_io io;
+	struct sy_serve_room *room;
+	struct sy_keep keep; /* parked messages */
 	bool again;
 	uint64_t unreadable_count, lost_reply_count;
 };
@@ -66,7 +71,7 @@ struct sy_serve {
 bool sy_serve_fill(struct sy_serve *serve, struct sy_event_request *ret_event,
                    enum sy_why *ret_why);
 
-/* Encodes and sends the reply of a REPLY effect. `current`: it answers serve->request, whose
+/* Encodes and sends the reply of a REPLY effect. `current`: it answers the room's request, whose
  * bulk results are in the lent memory. */
 void sy_serve_answer(struct sy_serve *serve, const struct sy_effect *effect, bool current,
                      uint64_t now_ns);

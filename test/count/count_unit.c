@@ -113,7 +113,9 @@ static void open_unit(struct work *work)
 	if (arena == NULL || work->slab == NULL || work->scratch.data == NULL)
 		die("out of memory");
 	memset(arena, 0, arena_bytes);
-	work->serve = sy_serve_new(arena, &params, work->slab, &io);
+	struct sy_serve_room *room = sy_serve_room_new();
+
+	work->serve = room != NULL ? sy_serve_new(arena, &params, work->slab, room, &io) : NULL;
 	if (work->serve == NULL)
 		die("no unit");
 	struct sy_request hello = {

@@ -513,12 +513,13 @@ static void make_units(void)
 	};
 	for (uint32_t i = 0; i < LONG_ROWS; i++)
 		long_rows[i] = fuzz_blob_row((uint8_t)i);
+	struct sy_serve_room *room = sy_serve_room_new(); /* of both, as in a process of two units */
 	for (uint32_t mode = 0; mode < 2; mode++) {
 		params.remote_write = mode == 1;
 		units[mode].arena = aligned_alloc(64, (size_t)sy_core_arena_bytes(&params));
-		FUZZ_CHECK(units[mode].arena != NULL);
+		FUZZ_CHECK(room != NULL && units[mode].arena != NULL);
 		memset(units[mode].arena, 0, (size_t)sy_core_arena_bytes(&params));
-		units[mode].serve = sy_serve_new(units[mode].arena, &params, slab, &io);
+		units[mode].serve = sy_serve_new(units[mode].arena, &params, slab, room, &io);
 		FUZZ_CHECK(units[mode].serve != NULL);
 	}
 }

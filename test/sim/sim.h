@@ -274,6 +274,7 @@ struct sim {
 	uint64_t life_count, client_life_count, put_count, op_count, stray_count;
 	uint64_t steps;
 	struct sim_unit units[SIM_UNITS_MAX];
+	struct sy_serve_room *room; /* all units', as those of one process share theirs */
 	struct sim_life **lives;  /* all of them, by number - 1 */
 	struct sim_client clients[SIM_CLIENTS_MAX];
 	struct sim_connection *connections; /* by number - 1 */

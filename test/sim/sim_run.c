@@ -231,6 +231,9 @@ void sim_run(struct sim *ret_sim, const struct sim_config *config, enum sim_trac
 	sim_history_init(&sim->history, trace);
 	make_scratch(&sim->scratch);
 	make_scratch(&sim->peek_scratch);
+	sim->room = sy_serve_room_new();
+	if (sim->room == NULL)
+		abort();
 	sim_directory_open(sim);
 	for (uint32_t slot = 0; slot < config->units; slot++)
 		sim_unit_start(sim, slot);
@@ -256,6 +259,7 @@ void sim_done(struct sim *sim)
 	for (uint64_t i = 0; i < sim->life_count; i++)
 		sim_unit_free(sim->lives[i]);
 	free(sim->lives);
+	sy_serve_room_free(sim->room);
 	for (uint32_t i = 0; i < sim->config.units; i++)
 		sim_events_free(&sim->units[i].limbo);
 	for (uint32_t i = 0; i < sim->config.clients; i++) {

@@ -86,7 +86,7 @@ void sim_unit_start(struct sim *sim, uint32_t slot)
 		abort();
 	memset(life->arena, 0, life->arena_bytes);
 	memset(life->slab, 0xa5, params.slab_bytes);
-	life->serve = sy_serve_new(life->arena, &params, life->slab, &io);
+	life->serve = sy_serve_new(life->arena, &params, life->slab, sim->room, &io);
 	if (life->serve == NULL)
 		abort();
 	life->shadow = sim_shadow_new(life);

@@ -22,6 +22,7 @@ struct rig {
 	void *arena;
 	uint8_t *slab;
 	struct sy_serve *serve;
+	struct sy_serve_room *room;
 	uint64_t now_ns;
 	struct rig_reply replies[RIG_REPLIES];
 	uint32_t reply_count;
@@ -94,7 +95,9 @@ static inline void rig_open(struct rig *rig)
 	memset(rig->slab, 0xee, RIG_SLAB_BYTES);
 	const struct sy_serve_io io = {.context = rig, .send = rig_send, .fenced = rig_is_fenced,
 	                               .token_lives = rig_token_lives, .peer_done = rig_peer_done};
-	rig->serve = sy_serve_new(rig->arena, &rig->params, rig->slab, &io);
+	rig->room = sy_serve_room_new();
+	assert_non_null(rig->room);
+	rig->serve = sy_serve_new(rig->arena, &rig->params, rig->slab, rig->room, &io);
 	assert_non_null(rig->serve);
 }
 
@@ -102,6 +105,7 @@ static inline void rig_close(struct rig *rig)
 {
 	rig_forget_replies(rig);
 	sy_serve_free(rig->serve);
+	sy_serve_room_free(rig->room);
 	sy_buf_free(&rig->out);
 	free(rig->reply_data);
 	free(rig->scratch.data);

@@ -567,8 +567,9 @@ static void test_parameters_out_of_range(void **state)
 	struct sy_core_params params = {.slab_bytes = 63};
 	const struct sy_serve_io io = {0};
 	uint64_t arena[1024] = {0};
-	assert_null(sy_serve_new(arena, &params, NULL, &io));
+	assert_null(sy_serve_new(arena, &params, NULL, NULL, &io));
 	sy_serve_free(NULL);
+	sy_serve_room_free(NULL);
 }
 
 int main(void)
