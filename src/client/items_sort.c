@@ -63,6 +63,43 @@ static void radix_pass(const struct sy_items *items, const struct sy_item *from,
 		to[starts[digit(items, &from[i], part, shift)]++] = from[i];
 }
 
+static uint32_t bits_of(uint64_t value)
+{
+	return value == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(value);
+}
+
+/* The row's number becomes its unit before its place there: one number in the order that is wanted,
+ * with fewer bytes to sort by than unit and row have. Returns the bits of a place; 0: nothing is
+ * changed, as there is one unit, or row numbers are so large that both do not fit. */
+static uint32_t pack_rows(struct sy_items *items)
+{
+	uint64_t units = items->unit_count, any = units;
+
+	for (size_t i = 0; i < items->count; i++)
+		any |= items->items[i].row;
+	uint32_t place_bits = bits_of(any / units);
+
+	if (units == 1 || place_bits + bits_of(units - 1) > 64)
+		return 0;
+	for (size_t i = 0; i < items->count; i++) {
+		uint64_t row = items->items[i].row;
+
+		items->items[i].row = (row % units) << place_bits | row / units;
+	}
+	return place_bits;
+}
+
+static void unpack_rows(struct sy_items *items, uint32_t place_bits)
+{
+	uint64_t units = items->unit_count, places = (UINT64_C(1) << place_bits) - 1;
+
+	for (size_t i = 0; i < items->count; i++) {
+		uint64_t row = items->items[i].row;
+
+		items->items[i].row = (row & places) * units + (row >> place_bits);
+	}
+}
+
 /* From the last byte of the key to the first, those left out that are the same in all. */
 static bool radix_sort(struct sy_items *items)
 {
@@ -71,10 +108,13 @@ static bool radix_sort(struct sy_items *items)
 
 	if (to == NULL)
 		return false;
+	uint32_t place_bits = pack_rows(items);
+
 	for (size_t i = 1; i < items->count; i++) {
 		differ[PART_FIELD] |= from[i].field ^ from[0].field;
 		differ[PART_ROW] |= from[i].row ^ from[0].row;
-		differ[PART_UNIT] |= unit_of(items, from[i].row) ^ unit_of(items, from[0].row);
+		if (place_bits == 0)
+			differ[PART_UNIT] |= unit_of(items, from[i].row) ^ unit_of(items, from[0].row);
 	}
 	for (uint32_t part = PART_FIELD; part <= PART_UNIT; part++) {
 		for (uint32_t shift = 0; shift < 64 && differ[part] >> shift != 0; shift += 8) {
@@ -88,6 +128,8 @@ static bool radix_sort(struct sy_items *items)
 	}
 	items->items = from;
 	free(to);
+	if (place_bits != 0)
+		unpack_rows(items, place_bits);
 	return true;
 }
 
