@@ -110,7 +110,7 @@ def groups():
     plan.append(Group("GRPO", 100 * 512, 0, grpo))
     for kind in ("threads", "processes"):
         plan += [crew_group(kind, count) for count in (1, 2, 4)]
-    cases = [Case("units", "units", "cycle", UNITS_ROWS, 2)]
+    cases = [Case("units", "units", "cycle", UNITS_ROWS, 6)]
     plan.append(
         Group("units", UNITS_ROWS, 64, cases, unit_counts=list(UNIT_COUNTS), peers=False)
     )

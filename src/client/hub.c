@@ -377,16 +377,18 @@ uint64_t sy_hub_incarnation(struct sy_hub *hub, uint32_t unit_id)
 	return incarnation;
 }
 
-uint32_t sy_hub_eager_max_bytes(struct sy_hub *hub, uint32_t unit_id)
+bool sy_hub_puts_inline(struct sy_hub *hub, uint32_t unit_id, uint64_t nbytes)
 {
-	uint32_t bytes = 0;
+	bool puts = false;
 
 	pthread_mutex_lock(&hub->lock);
 	struct sy_link *link = hub->links[unit_id];
-	if (link != NULL && sy_machine_state(link->machine) == SY_MACHINE_READY)
-		bytes = sy_machine_hello(link->machine)->eager_max_bytes;
+	if (link != NULL)
+		puts = sy_machine_puts_inline(link->machine, nbytes,
+		                              link->remote != NULL && link->remote->base != NULL,
+		                              sy_clock_now_ns());
 	pthread_mutex_unlock(&hub->lock);
-	return bytes;
+	return puts;
 }
 
 uint64_t sy_hub_read_pin_ns(struct sy_hub *hub, uint32_t unit_id)

@@ -137,8 +137,8 @@ sy_status sy_hub_ask_slot(struct sy_hub *hub, uint32_t unit_id, uint64_t deadlin
 bool sy_hub_stands(struct sy_hub *hub, uint32_t unit_id, uint64_t incarnation);
 /* The incarnation of a unit that this hub talked to last; 0: none yet. */
 uint64_t sy_hub_incarnation(struct sy_hub *hub, uint32_t unit_id);
-/* The eager limit of a unit, 0 while no session told it. */
-uint32_t sy_hub_eager_max_bytes(struct sy_hub *hub, uint32_t unit_id);
+/* Is a blob of this size better put whole in a message? False while no session told the limit. */
+bool sy_hub_puts_inline(struct sy_hub *hub, uint32_t unit_id, uint64_t nbytes);
 
 /* How long a resolve that is not being read holds its pins; 0 while no session told it. */
 uint64_t sy_hub_read_pin_ns(struct sy_hub *hub, uint32_t unit_id);

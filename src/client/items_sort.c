@@ -68,8 +68,8 @@ static uint32_t bits_of(uint64_t value)
 	return value == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(value);
 }
 
-/* The row's number becomes its unit before its place there: one number in the order that is wanted,
- * with fewer bytes to sort by than unit and row have. Returns the bits of a place; 0: nothing is
+/* The row's number becomes its unit before its place there: one number in the wanted order, with
+ * fewer bytes to sort by than unit and row have. Returns the bits of a place; 0: nothing is
  * changed, as there is one unit, or row numbers are so large that both do not fit. */
 static uint32_t pack_rows(struct sy_items *items)
 {

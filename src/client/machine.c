@@ -89,6 +89,8 @@ void sy_machine_start(struct sy_machine *machine, struct sy_machine_op *op, uint
 		sy_machine_op_finish(machine, op, SY_OP_END_TIMEOUT, now_ns);
 	else if (op->kind != SY_OP_KIND_PUT || !sy_machine_grant_take(machine, op, now_ns))
 		sy_machine_op_queue(machine, op, SY_MACHINE_LIST_QUEUED);
+	if (op->kind == SY_OP_KIND_PUT_INLINE)
+		sy_machine_note_put(machine, op->put_inline.blob.bytes, now_ns);
 }
 
 void sy_machine_written(struct sy_machine *machine, struct sy_machine_op *op, bool ok,

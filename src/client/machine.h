@@ -202,6 +202,10 @@ uint64_t sy_machine_incarnation(const struct sy_machine *machine); /* 0: none ye
 uint64_t sy_machine_session(const struct sy_machine *machine);     /* 0: none now */
 /* Of the last hello answered; all zero before. */
 const struct sy_hello_result *sy_machine_hello(const struct sy_machine *machine);
+/* Is a blob of this size better put whole in a message than by a WRITE? writes_fast: a WRITE is
+ * done without a round trip. Of blobs that follow one another most have a grant then. */
+bool sy_machine_puts_inline(const struct sy_machine *machine, uint64_t nbytes, bool writes_fast,
+                            uint64_t now_ns);
 /* Number of the last notice queued (it changes when a new session begins), and whether the unit
  * has executed all up to it. */
 uint64_t sy_machine_last_notice(const struct sy_machine *machine);

@@ -5,6 +5,9 @@
  * what lies idle here others may need. Each is a reservation: it goes back by an abort. */
 #include "machine_impl.h"
 
+/* A message's bytes are copied on both sides: more than these take longer than a WRITE does. */
+enum { INLINE_ALWAYS_BYTES = 4 << 10 };
+
 /* How long one may lie idle, and how soon a put must follow another to count as one of many. The
  * unit has it back within a heartbeat: the notice takes at most the other half of that. */
 static uint64_t idle_ns(const struct sy_machine *machine)
@@ -41,17 +44,48 @@ static uint64_t round_up(uint64_t bytes)
 	return (bytes + step - 1) / step * step;
 }
 
+static bool is_recent(const struct sy_machine *machine, uint64_t at_ns, uint64_t now_ns)
+{
+	return at_ns != 0 && now_ns - at_ns < idle_ns(machine);
+}
+
+/* Does a put of this size follow one like it? */
+static bool repeats(const struct sy_machine *machine, uint64_t nbytes, uint64_t now_ns)
+{
+	uint64_t last_bytes = machine->put_bytes;
+	return is_recent(machine, machine->put_ns, now_ns) &&
+	       (is_like(last_bytes, nbytes) || is_like(nbytes, last_bytes));
+}
+
 /* What the commit of a PUT is to ask for; 0: nothing. */
 static uint64_t wanted_bytes(const struct sy_machine *machine, uint64_t nbytes, uint64_t now_ns)
 {
-	uint64_t last_bytes = machine->put_bytes;
-	bool repeats = machine->put_ns != 0 && now_ns - machine->put_ns < idle_ns(machine) &&
-	               (is_like(last_bytes, nbytes) || is_like(nbytes, last_bytes));
 	uint64_t max_bytes = machine->hello.grant_max_bytes;
-	uint64_t bytes = sy_max_u64(nbytes, last_bytes);
-	if (!repeats || bytes > max_bytes)
+	uint64_t bytes = sy_max_u64(nbytes, machine->put_bytes);
+	if (!repeats(machine, nbytes, now_ns) || bytes > max_bytes)
 		return 0;
 	return sy_min_u64(round_up(bytes), max_bytes);
+}
+
+void sy_machine_note_put(struct sy_machine *machine, uint64_t nbytes, uint64_t now_ns)
+{
+	machine->put_ns = now_ns;
+	machine->put_bytes = nbytes;
+}
+
+void sy_machine_note_no_grant(struct sy_machine *machine, uint64_t now_ns)
+{
+	machine->no_grant_ns = now_ns;
+}
+
+bool sy_machine_puts_inline(const struct sy_machine *machine, uint64_t nbytes, bool writes_fast,
+                            uint64_t now_ns)
+{
+	if (machine->link != SY_MACHINE_READY || nbytes > machine->hello.eager_max_bytes)
+		return false;
+	return nbytes <= INLINE_ALWAYS_BYTES || !writes_fast || !repeats(machine, nbytes, now_ns) ||
+	       nbytes > machine->hello.grant_max_bytes ||
+	       is_recent(machine, machine->no_grant_ns, now_ns);
 }
 
 bool sy_machine_grant_take(struct sy_machine *machine, struct sy_machine_op *op, uint64_t now_ns)
@@ -59,8 +93,7 @@ bool sy_machine_grant_take(struct sy_machine *machine, struct sy_machine_op *op,
 	uint64_t nbytes = op->put.nbytes;
 	uint32_t best = SY_MACHINE_GRANTS_MAX;
 	op->next_bytes = wanted_bytes(machine, nbytes, now_ns);
-	machine->put_ns = now_ns;
-	machine->put_bytes = nbytes;
+	sy_machine_note_put(machine, nbytes, now_ns);
 	for (uint32_t i = 0; i < machine->grant_count; i++) {
 		if ((is_like(nbytes, machine->grants[i].nbytes) || SY_MUTANT(67)) &&
 		    (best == SY_MACHINE_GRANTS_MAX ||

@@ -93,7 +93,8 @@ struct sy_machine {
 
 	struct sy_machine_grant grants[SY_MACHINE_GRANTS_MAX];
 	uint32_t grant_count;
-	uint64_t put_ns, put_bytes; /* when the last PUT began, and its size */
+	uint64_t put_ns, put_bytes; /* when the last put began, and its size */
+	uint64_t no_grant_ns; /* when a commit that asked for a grant was given none; 0: never */
 
 	struct sy_machine_notices notices;
 	struct sy_notice sending[SY_NOTICES_PER_MESSAGE];
@@ -159,6 +160,10 @@ void sy_machine_notices_renumber(struct sy_machine *machine, bool keep, uint64_t
 /* machine_grant.c */
 /* Notes that a PUT begins; true: it has a grant, and its WRITE is due. */
 bool sy_machine_grant_take(struct sy_machine *machine, struct sy_machine_op *op, uint64_t now_ns);
+/* A put of this size begins. */
+void sy_machine_note_put(struct sy_machine *machine, uint64_t nbytes, uint64_t now_ns);
+/* A commit that asked for one was answered without. */
+void sy_machine_note_no_grant(struct sy_machine *machine, uint64_t now_ns);
 /* A commit was answered with one. False, and nothing is changed: memory is short. */
 bool sy_machine_grant_add(struct sy_machine *machine, const struct sy_machine_op *op,
                           const struct sy_reply *reply, uint64_t now_ns);

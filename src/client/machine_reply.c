@@ -64,9 +64,10 @@ static void on_ok(struct sy_machine *machine, struct sy_machine_op *op,
 		if (op->outcome.answer == SY_ANSWER_REGION) {
 			on_region(machine, op, reply);
 		} else if (op->outcome.answer == SY_ANSWER_PUBLISHED) {
-			bool grants = op->next_bytes > 0 && op->request == SY_OP_COMMIT &&
-			              reply->outcome.generation != 0;
-			if (grants && !sy_machine_grant_add(machine, op, reply, now_ns))
+			bool asked = op->next_bytes > 0 && op->request == SY_OP_COMMIT;
+			if (asked && reply->outcome.generation == 0)
+				sy_machine_note_no_grant(machine, now_ns);
+			else if (asked && !sy_machine_grant_add(machine, op, reply, now_ns))
 				return; /* as if the reply was lost: the resend is answered the same */
 			sy_machine_op_finish(machine, op, SY_OP_END_OK, now_ns);
 		} else {

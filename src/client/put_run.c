@@ -70,7 +70,7 @@ static bool prepare(const struct queues *queues, struct put *put, struct sy_blob
 	*put = (struct put){.plan = plan};
 	put->call.unit_id = plan->unit_id;
 	put->call.op.deadline_ns = terms->deadline_ns;
-	if (terms->eager && plan->nbytes <= sy_hub_eager_max_bytes(queues->hub, plan->unit_id)) {
+	if (terms->eager && sy_hub_puts_inline(queues->hub, plan->unit_id, plan->nbytes)) {
 		put->eager = malloc(plan->nbytes);
 		if (put->eager == NULL)
 			return false;

@@ -303,6 +303,55 @@ static void test_few_are_kept(void **state)
 	rig_free(rig);
 }
 
+static bool goes_inline(const struct rig *rig, uint64_t nbytes)
+{
+	return sy_machine_puts_inline(rig->machine, nbytes, true, rig->now_ns);
+}
+
+static void put_inline(struct rig *rig, struct sy_machine_op *op, uint64_t nbytes)
+{
+	static const uint8_t blob[8192];
+	op->kind = SY_OP_KIND_PUT_INLINE;
+	op->deadline_ns = rig->now_ns + RIG_S;
+	op->put_inline = (struct sy_put_inline_args){.blob_id = {{1}}, .blob = {blob, nbytes}};
+	sy_machine_start(rig->machine, op, rig->now_ns);
+	rig_pump(rig);
+	assert_int_equal(rig_last(rig)->op, SY_OP_PUT_INLINE);
+	rig_answer(rig, rig_last(rig), SY_ANSWER_PUBLISHED);
+}
+
+/* Whole in a message: what stands alone, what is small, and what could not be written at once. */
+static void test_what_goes_inline(void **state)
+{
+	(void)state;
+	struct rig *rig = rig_new_granting();
+	struct sy_machine_op ops[4] = {0};
+	assert_true(goes_inline(rig, 8192));
+	assert_false(goes_inline(rig, 8193));
+	put_inline(rig, &ops[0], 8192);
+	assert_false(goes_inline(rig, 8192));
+	assert_false(goes_inline(rig, 4097));
+	assert_true(goes_inline(rig, 4096));
+	assert_true(sy_machine_puts_inline(rig->machine, 8192, false, rig->now_ns));
+	assert_int_equal(put_to_commit(rig, &ops[1], 8192)->next_bytes, 8192); /* it counts as one */
+	rig_answer(rig, rig_last(rig), SY_ANSWER_PUBLISHED);
+	assert_true(goes_inline(rig, 8192)); /* as none was granted */
+	rig_pass(rig, RIG_BEAT_NS / 2 - 1);
+	put_inline(rig, &ops[2], 8192);
+	assert_true(goes_inline(rig, 8192));
+	rig_pass(rig, 1);
+	assert_false(goes_inline(rig, 8192)); /* asks again */
+	rig_pass(rig, RIG_BEAT_NS / 2);
+	assert_true(goes_inline(rig, 8192)); /* too long ago */
+	sy_machine_disconnected(rig->machine, rig->now_ns);
+	assert_false(goes_inline(rig, 64));
+	rig_free(rig);
+	rig = rig_new_ready(); /* its unit grants nothing */
+	put_inline(rig, &ops[3], 8192);
+	assert_true(goes_inline(rig, 8192));
+	rig_free(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -319,6 +368,7 @@ int main(void)
 		cmocka_unit_test(test_a_commit_that_asked_is_given_up_by_name),
 		cmocka_unit_test(test_a_failed_write_aborts_its_grant),
 		cmocka_unit_test(test_few_are_kept),
+		cmocka_unit_test(test_what_goes_inline),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
