@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "cluster.h"
@@ -157,6 +158,8 @@ static void test_many_operations(void **state)
 
 int main(int argc, char **argv)
 {
+	/* A huge page that the system happens to give counts 2 MiB that nobody asked for. */
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_clients),
