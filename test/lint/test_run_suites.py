@@ -88,7 +88,7 @@ class Running(unittest.TestCase):
         self.tree = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.tree)
         (self.tree / "scripts").mkdir()
-        for name in ("run_suites.py", "count_tests.py"):
+        for name in ("run_suites.py", "run_command.py", "count_tests.py"):
             shutil.copy(SCRIPTS / name, self.tree / "scripts")
         self.write(
             "HACKING.md",
