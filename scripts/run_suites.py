@@ -6,7 +6,9 @@ unless HACKING.md lists its reason. Use it through scripts/check, which installs
 
 Suites run in lanes, two of them where there are two processors: one that keeps all processors busy
 by itself has one other beside it that does not, and both have one that mostly waits, two of its
-files at a time. No suite may depend on what else the machine does.
+files at a time. What has no deadlines, builds and the like, runs beside all of them by the same
+rule, and gives way to them: it takes what processors they leave. No suite may depend on what else
+the machine does.
 """
 
 import argparse
@@ -47,9 +49,9 @@ class Suite:
         """Does it run several things at a time by itself?"""
         return self.kind == "meson" or any("{jobs}" in word for word in self.what)
 
-    def waits(self):
-        """Does it wait for most of its time?"""
-        return self.kind == "each"
+    def lane(self):
+        """Among what is it: what has no deadlines, what waits most of its time, or the rest?"""
+        return {"work": "work", "each": "waits"}.get(self.kind, "tests")
 
     def program(self):
         """What no other suite may run at the same time: it has files of its own."""
@@ -271,7 +273,12 @@ class Runner:
                 count.failed += 1
 
 
-KINDS = {"run": Runner.run_command, "each": Runner.run_each, "meson": Runner.run_meson}
+KINDS = {
+    "run": Runner.run_command,
+    "work": Runner.run_command,
+    "each": Runner.run_each,
+    "meson": Runner.run_meson,
+}
 
 
 def excerpt(text):
@@ -334,14 +341,14 @@ def choose(suites, builds, names, long):
 class Job:
     """A build or a suite, to be run when what it needs is there and nothing is in its way."""
 
-    def __init__(self, name, run, wide, waits, needs, program, lines):
-        self.name, self.run, self.wide, self.waits = name, run, wide, waits
+    def __init__(self, name, run, wide, lane, needs, program, lines):
+        self.name, self.run, self.wide, self.lane = name, run, wide, lane
         self.needs, self.program, self.lines = needs, program, lines
 
 
 class Lanes:
     """Runs jobs in their order, as many at a time as there are lanes, one wide one at most; beside
-    them, if there is more than one lane, one that waits."""
+    them, if there is more than one lane, one that waits, and as many that are work."""
 
     def __init__(self, jobs, lanes, runner):
         self.waiting, self.now, self.done = list(jobs), [], {"-"}
@@ -350,14 +357,13 @@ class Lanes:
         self.total, self.broken, self.fault = Count(), [], None
 
     def may_start(self, job):
-        beside = [other for other in self.now if other.waits == job.waits or self.lanes == 1]
-        room = 1 if job.waits else self.lanes
+        beside = [other for other in self.now if other.lane == job.lane or self.lanes == 1]
+        room = 1 if job.lane == "waits" else self.lanes
         return (
             job.needs in self.done
             and len(beside) < room
-            and not any(
-                job.program == other.program or (job.wide and other.wide) for other in self.now
-            )
+            and not any(job.wide and other.wide for other in beside)
+            and not any(job.program == other.program for other in self.now)
         )
 
     def next(self):
@@ -389,6 +395,7 @@ class Lanes:
         try:
             while job := self.next():
                 started, this_lane.cpu_s = time.monotonic(), 0
+                this_lane.gives_way = job.lane == "work" and self.lanes > 1
                 count = job.run()
                 self.end(job, count, time.monotonic() - started, this_lane.cpu_s)
         except BaseException as fault:
@@ -397,7 +404,8 @@ class Lanes:
                 self.changed.notify_all()
 
     def run(self):
-        threads = [threading.Thread(target=self.lane, daemon=True) for _ in range(self.lanes + 1)]
+        most = 2 * self.lanes + 1
+        threads = [threading.Thread(target=self.lane, daemon=True) for _ in range(most)]
         try:
             for thread in threads:
                 thread.start()
@@ -420,8 +428,8 @@ def main():
     parser.add_argument("--seeds", type=int, help="that many simulator seeds")
     parser.add_argument(
         "--lanes", type=int, choices=range(1, 9), default=min(2, os.cpu_count() or 1),
-        help="suites at a time, and beside several one that mostly waits; left out: as many as "
-        "there are processors, two at most",
+        help="suites at a time, beside several one that mostly waits and what has no deadlines; "
+        "left out: as many as there are processors, two at most",
     )  # fmt: skip
     parser.add_argument("--meson", default="meson", help=argparse.SUPPRESS)
     parser.add_argument("--ninja", default="ninja", help=argparse.SUPPRESS)
@@ -441,7 +449,7 @@ def main():
     for name in wanted:
         build = f"build-{name}"
         compiled = lambda name=name: runner.build(name)  # noqa: E731
-        jobs.append(Job(build, compiled, True, False, "-", build, []))
+        jobs.append(Job(build, compiled, True, "work", "-", build, []))
     for suite in chosen:
         needs = "-" if suite.build == "-" else f"build-{suite.build}"
         jobs.append(
@@ -449,7 +457,7 @@ def main():
                 suite.name,
                 lambda suite=suite: runner.run(suite),
                 suite.is_wide(),
-                suite.waits(),
+                suite.lane(),
                 needs,
                 suite.program(),
                 suite.lines,

@@ -210,6 +210,29 @@ class Running(unittest.TestCase):
         status, last, text = self.check(suites, "--lanes", "2")
         self.assertEqual((status, last), (0, "3 passed, 0 failed"), text)
 
+    def test_work_runs_beside_all_and_gives_way(self):
+        """One that keeps all processors busy does beside another such one, if one of them is work.
+        It has its niceness, and so has its session where the kernel counts by sessions."""
+        meet = "touch $1; for i in $(seq 2000); do [ -e a ] && [ -e b ] && [ -e c ] && exit 0; "
+        self.write("meet.sh", meet + "sleep 0.01; done; exit 1\n")
+        behind = (
+            "g=/proc/self/autogroup; for i in $(seq 2000); do"
+            ' [ "$(nice)" -ge 10 ] && { [ ! -e $g ] || grep -q "nice 1[0-9]" $g; } && break;'
+            " sleep 0.01; done; [ $i -lt 2000 ] && sh meet.sh c"
+        )
+        self.write("behind.sh", behind + "\n")
+        suites = (
+            "suite a - 60 run sh meet.sh a {jobs}\nsuite b - 60 run sh meet.sh b\n"
+            "suite c - 60 work sh behind.sh {jobs}\n"
+        )
+        status, last, text = self.check(suites, "--lanes", "2")
+        self.assertEqual((status, last), (0, "3 passed, 0 failed"), text)
+
+    def test_what_fails_fails_as_work(self):
+        for line in ("false", "no-such-program", "sleep 60"):
+            status, last, _ = self.check(f"suite a - 0.2 work {line}\n", "--lanes", "2")
+            self.assertEqual((status, last), (1, "0 passed, 1 failed"), line)
+
     def test_what_has_files_of_its_own_runs_alone(self):
         """So does one that keeps all processors busy beside another such one."""
         for name in ("scripts/alone.sh", "wide.sh"):
