@@ -19,6 +19,7 @@ static struct scene scene_open(uint32_t max_parked)
 	struct scene s = {0};
 	struct sy_core_params params = driver_params(SLAB);
 	params.max_parked = max_parked;
+	params.max_entries = 16384;
 	s.d = driver_open(&params);
 	s.filler = client_new(s.d, 1, TOKEN);
 	s.a = client_new(s.d, 2, TOKEN + 1);

@@ -11,6 +11,7 @@ static void test_one_commit_ends_many(void **state)
 {
 	(void)state;
 	struct sy_core_params params = driver_params(SLAB);
+	params.max_entries = BLOBS * ROWS + BLOBS;
 	struct driver *d = driver_open(&params);
 	struct client c = client_new(d, 1, TOKEN);
 	uint64_t seq = 0;
@@ -80,6 +81,7 @@ static void test_names_are_there_when_needed(void **state)
 	struct sy_core_params params = driver_params(SLAB);
 	struct client c;
 	params.max_fields = 1;
+	params.max_entries = 2 * ROWS;
 	struct driver *d = open_with_gone(&params, &c, ROWS);
 	const sy_index *index = index_of(&t, 2, 0, 1, 1, 1);
 	t.names[0][0] = 'z';

@@ -9,6 +9,7 @@ static struct driver *open_default(void)
 {
 	struct sy_core_params params = driver_params(SLAB);
 	params.max_fields = 1024;
+	params.max_entries = 16384;
 	return driver_open(&params);
 }
 

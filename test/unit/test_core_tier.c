@@ -3,7 +3,8 @@
 #include "record.h"
 #include "tier_driver.h"
 
-enum { ROW_BYTES = 7000, INLINE_BYTES = 1000, FEW = 8, MANY = 3000, LOADED = 600 };
+enum { ROW_BYTES = 7000, INLINE_BYTES = 1000, FEW = 8, MANY = 3000, LOADED = 600,
+       ENTRIES = 4096 };
 
 /* As many blobs as there may be, most of them on disk: each can still be read. */
 static void test_all_blobs_in_use(void **state)
@@ -28,7 +29,7 @@ static void test_all_blobs_in_use(void **state)
 static void test_many_blobs_at_once(void **state)
 {
 	(void)state;
-	struct tier_driver t = tier_open(65536, 8 << 20);
+	struct tier_driver t = tier_open(ENTRIES, 8 << 20);
 	for (uint64_t row = 0; row < MANY; row++)
 		tier_put_row(&t, row, ROW_BYTES);
 	uint64_t on_disk = stats(t.d).ssd_demotions;
@@ -43,7 +44,7 @@ static void test_many_blobs_at_once(void **state)
 static void test_copies_wait_for_the_last(void **state)
 {
 	(void)state;
-	struct tier_driver t = tier_open(65536, 1 << 20);
+	struct tier_driver t = tier_open(ENTRIES, 1 << 20);
 	for (uint64_t row = 0; row < 400; row++)
 		tier_put_row(&t, row, ROW_BYTES);
 	t.reads = 0;
@@ -85,7 +86,7 @@ static struct sy_outcome hold(struct tier_driver *t, uint32_t slot, uint64_t row
 static void test_full(void **state)
 {
 	(void)state;
-	struct tier_driver t = tier_open(65536, 1 << 20);
+	struct tier_driver t = tier_open(ENTRIES, 1 << 20);
 	(void)put_until_full(&t, 0, ROW_BYTES);
 	t.reads = 0;
 	assert_full_of(tier_resolve(&t, 0, 32, 1024), SY_RESOURCE_BYTES);
@@ -105,7 +106,7 @@ static void test_watermarks_and_order(void **state)
 {
 	(void)state;
 	enum { SLAB = 1 << 20, ROOM = SLAB - SLAB / 8 };
-	struct tier_driver t = tier_open(65536, SLAB);
+	struct tier_driver t = tier_open(ENTRIES, SLAB);
 	uint64_t rows = 0, kept = 0;
 	while (stats(t.d).ssd_demotions == 0) {
 		kept = stats(t.d).bytes.published;
@@ -131,7 +132,7 @@ static void test_one_that_does_not_fit(void **state)
 {
 	(void)state;
 	enum { BIG_BYTES = 300000, SMALL_BYTES = 60000, BEFORE = 4, DISK = 400 << 10 };
-	struct tier_driver t = tier_open_disk(65536, 1 << 20, DISK);
+	struct tier_driver t = tier_open_disk(ENTRIES, 1 << 20, DISK);
 	for (uint64_t row = 0; row < BEFORE; row++)
 		tier_put_row(&t, row, SMALL_BYTES);
 	tier_put_row(&t, BEFORE, BIG_BYTES);
@@ -167,7 +168,7 @@ static void test_no_room_for_one(void **state)
 {
 	(void)state;
 	enum { BIG_BYTES = 300000, SMALL_BYTES = 60000 };
-	struct tier_driver t = tier_open_disk(65536, 1 << 20, 1 << 20);
+	struct tier_driver t = tier_open_disk(ENTRIES, 1 << 20, 1 << 20);
 	tier_put_row(&t, 0, BIG_BYTES);
 	(void)put_until_full(&t, 1, SMALL_BYTES);
 	/* Also while another reads from staging: it would not do. */
@@ -186,7 +187,7 @@ static void test_others_hold_the_room(void **state)
 	(void)state;
 	enum { BYTES = 60000 };
 	for (int comes = 0; comes < 2; comes++) {
-		struct tier_driver t = tier_open_disk(65536, 1 << 20, 1 << 20);
+		struct tier_driver t = tier_open_disk(ENTRIES, 1 << 20, 1 << 20);
 		uint64_t rows = put_until_full(&t, 0, BYTES);
 		tier_put_row(&t, rows, INLINE_BYTES);
 		assert_int_equal(hold(&t, 1, 0).fault, SY_FAULT_NONE);
@@ -210,7 +211,7 @@ static void test_others_hold_the_room(void **state)
 static void test_many_that_do_not_fit(void **state)
 {
 	(void)state;
-	struct tier_driver t = tier_open_disk(65536, 4 << 20, 4096);
+	struct tier_driver t = tier_open_disk(ENTRIES, 4 << 20, 4096);
 	for (uint64_t row = 0; row < 400; row++)
 		tier_put_row(&t, row, ROW_BYTES);
 	assert_full_of(tier_try_row(&t, 400, 1 << 20), SY_RESOURCE_BYTES);
@@ -224,7 +225,7 @@ static void test_none_is_granted_while_another_waits(void **state)
 {
 	(void)state;
 	static struct test_index indexes[2];
-	struct tier_driver t = tier_open(65536, 1 << 20);
+	struct tier_driver t = tier_open(ENTRIES, 1 << 20);
 	struct sy_event commits[2];
 	for (uint32_t i = 0; i < 2; i++) {
 		const sy_index *index = index_of(&indexes[i], 200 + i, 200 + i, 1, 1, 100);
@@ -251,7 +252,7 @@ static void test_none_is_granted_while_another_waits(void **state)
 static void test_without_the_tier(void **state)
 {
 	(void)state;
-	struct tier_driver t = tier_open(65536, 1 << 20);
+	struct tier_driver t = tier_open(ENTRIES, 1 << 20);
 	while (stats(t.d).largest_hole >= 200 << 10)
 		tier_put_row(&t, stats(t.d).puts, ROW_BYTES);
 	t.held = TIER_OPS_MAX;
