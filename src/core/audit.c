@@ -10,6 +10,8 @@
 #include "record.h"
 #include "region.h"
 
+#include <string.h>
+
 /* What the blobs say, to be compared with what the tables say. */
 struct totals {
 	uint64_t bytes[SY_BLOB_STATE_COUNT], disk_bytes[SY_BLOB_STATE_COUNT];
@@ -19,11 +21,7 @@ struct totals {
 
 static bool is_zero(const uint8_t *at, size_t bytes)
 {
-	for (size_t i = 0; i < bytes; i++) {
-		if (at[i] != 0)
-			return false;
-	}
-	return true;
+	return bytes == 0 || (at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0);
 }
 
 const char *sy_audit_pool(struct sy_core *core, const struct sy_pool *pool)
