@@ -99,23 +99,30 @@ static struct sy_core *copy_into(struct kept *kept, const struct sim_life *life)
 	return (struct sy_core *)(void *)copy;
 }
 
-static void rebuild(struct sim_life *life, bool keep_volatile)
+/* A rebuild gives back at once what the unit gives back bit by bit: this is a copy in which all of
+ * it is. */
+static struct sy_core *reap(struct sim_life *life)
 {
-	static struct kept first, second;
-	struct sy_core *core = sy_serve_core(life->serve);
-	struct sy_core *copy = copy_into(&first, life);
+	static struct kept kept;
+	struct sy_core *reaped = copy_into(&kept, life);
+	sy_entry_reap(reaped, UINT32_MAX);
+	const char *fault = sy_core_audit(reaped);
+	if (fault != NULL)
+		sim_fail(life->sim, 6, "u%u all given back: %s", life->slot, fault);
+	return reaped;
+}
+
+static void rebuild(struct sim_life *life, struct sy_core *reaped, bool keep_volatile)
+{
+	static struct kept kept;
+	struct sy_core *copy = copy_into(&kept, life);
 	sy_core_rebuild(copy, keep_volatile);
 	const char *fault = sy_core_audit(copy);
 	if (fault != NULL)
 		sim_fail(life->sim, 6, "u%u rebuilt%s: %s", life->slot,
 		         keep_volatile ? "" : " anew", fault);
-	/* A rebuild gives back at once what the unit gives back bit by bit. */
-	struct sy_core *reaped = copy_into(&second, life);
-	sy_entry_reap(reaped, UINT32_MAX);
-	fault = sy_core_audit(reaped);
-	if (fault != NULL)
-		sim_fail(life->sim, 6, "u%u all given back: %s", life->slot, fault);
-	fault = keep_volatile ? derived_fault(reaped, copy) : restart_fault(core, copy);
+	fault = keep_volatile ? derived_fault(reaped, copy)
+	                      : restart_fault(sy_serve_core(life->serve), copy);
 	if (fault != NULL)
 		sim_fail(life->sim, 6, "u%u rebuilt%s has not %s", life->slot,
 		         keep_volatile ? "" : " anew", fault);
@@ -124,6 +131,7 @@ static void rebuild(struct sim_life *life, bool keep_volatile)
 void sim_arena_rebuild(struct sim_life *life)
 {
 	sim_count_fault(life->sim, SIM_FAULT_ARENA_REBUILD);
-	rebuild(life, true);
-	rebuild(life, false);
+	struct sy_core *reaped = reap(life);
+	rebuild(life, reaped, true);
+	rebuild(life, reaped, false);
 }
