@@ -11,7 +11,10 @@ static const char details[] =
 	"memory, lock or file of its disk tier is left. All rows are gone then. If no cluster runs\n"
 	"there but a killed one left processes or files, those go, and that is a success, too; if\n"
 	"nothing was there at all, the exit status is 1. DIR/slabyard.log stays if it tells of a\n"
-	"unit that died.\n";
+	"unit that died.\n"
+	"\n"
+	"A unit that has not ended after 10 s is killed. What cannot even be killed, as the system\n"
+	"waits for a disk in it, is told after 25 s; then repeat this once the disk answers.\n";
 
 struct waiting {
 	bool is_terminal, was_shown;

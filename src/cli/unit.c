@@ -85,6 +85,8 @@ int sy_command_unit(struct sy_cli *cli, int argc, char **argv)
 		return exit_status;
 	if (!sy_cli_needs_run_dir(cli))
 		return SY_EXIT_USAGE;
+	if (unit.slab_bytes == 0)
+		return sy_cli_misused(cli, "how much memory shall it have? give --slab-bytes SIZE");
 	sy_error err = {0};
 	if (unit_count == 0 && directory == NULL)
 		unit_count = 1;

@@ -186,7 +186,7 @@ int sy_command_up(struct sy_cli *cli, int argc, char **argv)
 	if (!sy_cli_needs_run_dir(cli))
 		return SY_EXIT_USAGE;
 	if (up.unit.slab_bytes == 0)
-		return sy_cli_misused(cli, "how much memory a unit shall have? give --slab-bytes SIZE");
+		return sy_cli_misused(cli, "how much memory shall a unit have? give --slab-bytes SIZE");
 	struct sy_unit_config config;
 	sy_error err;
 	char keys[PATH_MAX], ssd_dir[PATH_MAX];

@@ -183,8 +183,9 @@ sy_status sy_control_client_open(struct sy_control_context *context, const char 
 	    zmq_connect(client->socket, endpoint) != 0) {
 		int error = zmq_errno();
 		sy_control_client_close(client, 0);
-		return sy_fail(err, SY_E_SYS, __func__, "cannot connect to %s: %s", endpoint,
-		               zmq_strerror(error));
+		return sy_fail(err, SY_E_SYS, __func__, "cannot connect to %s: %s%s", endpoint,
+		               zmq_strerror(error),
+		               error == EINVAL ? "; write ipc://PATH or tcp://HOST:PORT" : "");
 	}
 	*ret_client = client;
 	return SY_OK;

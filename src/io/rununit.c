@@ -118,6 +118,20 @@ static sy_status lock(struct sy_run_unit *unit, uint32_t unit_id, sy_error *err)
 	               strerror(errno));
 }
 
+/* Of a unit that is dead. Where another one of this number has the directory now, it is none of
+ * our business. */
+static void remove_segments(const char *ssd_dir, uint32_t unit_id, uint64_t incarnation)
+{
+	int fd = open(ssd_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), lock_fd;
+	if (fd < 0)
+		return;
+	if (sy_segments_lock(fd, unit_id, &lock_fd) == 0) {
+		sy_segments_remove(fd, unit_id, incarnation);
+		sy_segments_unlock(fd, unit_id, lock_fd);
+	}
+	close(fd);
+}
+
 /* The lock is ours, so whoever wrote the file is dead. A damaged file must not make us remove
  * just any file: only a slab of this user, and what is named as that unit's segments. */
 static void remove_leftovers(struct sy_run_unit *unit)
@@ -131,13 +145,8 @@ static void remove_leftovers(struct sy_run_unit *unit)
 	    strncmp(slab, prefix, strlen(prefix)) == 0 &&
 	    strchr(slab + sizeof SY_SLAB_DIR, '/') == NULL)
 		sy_slab_remove(slab);
-	if (unit->former != 0 && find_value(text, "ssd", ssd_dir, sizeof ssd_dir)) {
-		int fd = open(ssd_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd >= 0) {
-			sy_segments_remove(fd, unit->unit_id, unit->former);
-			close(fd);
-		}
-	}
+	if (unit->former != 0 && find_value(text, "ssd", ssd_dir, sizeof ssd_dir))
+		remove_segments(ssd_dir, unit->unit_id, unit->former);
 	unlink(unit->ipc_path);
 	unlink(unit->sock_path);
 }

@@ -4,9 +4,10 @@
  *   slabyard-<unit id>-<incarnation>-<n>.seg   one after the other, the bytes of the disk
  *
  * A segment is made in full when it is first written to, and used again for ever after. Whoever
- * holds the lock removes the segments of earlier incarnations; no other file is touched. Records
- * are packed and checked (tier_record.h) in buffers of the disk's own, so that files are read and
- * written past the system's cache, whatever the slab's alignment. */
+ * holds the lock removes the segments of earlier incarnations, and at its end the lock, too; no
+ * other file is touched. Records are packed and checked (tier_record.h) in buffers of the disk's
+ * own, so that files are read and written past the system's cache, whatever the slab's
+ * alignment. */
 #ifndef SY_DISK_H
 #define SY_DISK_H
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "fail.h"
@@ -17,20 +16,20 @@ static sy_status lock(const struct sy_disk_config *config, struct sy_disk_files 
                       sy_error *err)
 {
 	char name[SY_SEGMENT_NAME_BYTES];
-	sy_format(name, sizeof name, "slabyard-%u.lock", files->unit_id);
+	sy_segments_lock_name(files->unit_id, name);
 	files->dir_fd = open(config->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (files->dir_fd < 0)
 		return sy_fail(err, SY_E_INVALID, "sy_disk_open",
 		               "cannot open the directory --ssd-dir %.80s: %s", config->dir,
 		               strerror(errno));
-	files->lock_fd = openat(files->dir_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (files->lock_fd < 0)
-		return sy_fail(err, SY_E_INVALID, "sy_disk_open", "cannot write in --ssd-dir %.80s: %s",
-		               config->dir, strerror(errno));
-	if (flock(files->lock_fd, LOCK_EX | LOCK_NB) != 0)
+	int fault = sy_segments_lock(files->dir_fd, files->unit_id, &files->lock_fd);
+	if (fault == EWOULDBLOCK)
 		return sy_fail(err, SY_E_INVALID, "sy_disk_open",
 		               "another unit %u uses --ssd-dir %.80s: give each cluster one of its own",
 		               files->unit_id, config->dir);
+	if (fault != 0)
+		return sy_fail(err, SY_E_INVALID, "sy_disk_open", "cannot write in --ssd-dir %.80s: %s",
+		               config->dir, strerror(fault));
 	int fd = openat(files->dir_fd, name, O_RDWR | O_DIRECT | O_CLOEXEC | O_NOFOLLOW);
 	files->cached = fd < 0;
 	if (fd >= 0)
@@ -75,7 +74,7 @@ void sy_disk_files_close(struct sy_disk_files *files)
 		sy_segments_remove(files->dir_fd, files->unit_id, 0);
 	free(files->segments);
 	if (files->lock_fd >= 0)
-		close(files->lock_fd);
+		sy_segments_unlock(files->dir_fd, files->unit_id, files->lock_fd);
 	if (files->dir_fd >= 0)
 		close(files->dir_fd);
 	pthread_mutex_destroy(&files->lock);

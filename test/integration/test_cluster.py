@@ -394,6 +394,7 @@ class TestRefusals(ClusterCase):
             (["up", "--slab-byte", "4MiB"], "no option --slab-byte; did you mean --slab-bytes?"),
             (["up", "--deatch"], "did you mean --detach?"),
             (["up", "--run-dir", "x"], "give --slab-bytes SIZE"),
+            (["unit", "--run-dir", "x"], "give --slab-bytes SIZE"),
             (["up", "--run-dir", "x", "--units", "0"], "--units takes a number of 1 to 1024"),
             (["up", "--run-dir", "x", "--units", "two"], "is not a whole decimal number"),
             (["status", "--jsn"], "did you mean --json?"),

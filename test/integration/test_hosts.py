@@ -161,7 +161,8 @@ class TestHosts(unittest.TestCase):
         self.assertEqual(self.slabyard("get", "4", "a", *here).stdout, "\4" + "\0" * 7)
 
         done = self.slabyard("unit", "--id", "2", "--count", "3", "--directory", self.address,
-                             "--run-dir", self.run_dir("second"), status=2)  # fmt: skip
+                             "--slab-bytes", "4MiB", "--run-dir", self.run_dir("second"),
+                             status=2)  # fmt: skip
         self.assertIn("--id 2 and --count 3: the cluster's units are 0 to 3", done.stderr)
 
     def test_a_directory_comes_back_as_it_was(self):
@@ -215,6 +216,8 @@ class TestHosts(unittest.TestCase):
 
     def test_what_does_not_fit_is_told(self):
         first = self.run_dir("first")
+        done = self.slabyard("status", "--directory", "tcp://1.2.3", status=1)
+        self.assertIn("; write ipc://PATH or tcp://HOST:PORT", done.stderr)
         self.start_directory()
         for words, part in [
             (("--listen", "tcp://127.0.0.1:*"), "a cluster already runs in"),

@@ -124,8 +124,14 @@ class TestTier(ClusterCase):
             self.await_end(pid)
         self.assertEqual({name[:11] for name in self.segments()}, {"slabyard-0-", "slabyard-1-"})
         self.down()
-        self.assertEqual(self.segments(), [])
+        self.assertEqual(os.listdir(self.disk), [])
         self.assert_nothing_is_left()
+
+    def test_down_leaves_an_empty_directory(self):
+        self.put(range(48))
+        self.assertTrue(self.segments())
+        self.down()
+        self.assertEqual(os.listdir(self.disk), [])
 
     def test_a_directory_serves_one_cluster(self):
         other = os.path.join(self.top, "other")
