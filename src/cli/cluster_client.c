@@ -5,9 +5,11 @@
 #include "ucx_policy.h"
 #include "units.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const uint64_t TIMEOUT_NS = 120000000000u;
 static const uint64_t SILENT_NS = 2000000000u; /* what takes longer is worth a word */
@@ -109,6 +111,9 @@ int sy_cluster_is_running(const struct sy_cli *cli)
 	pid_t pid;
 	if (sy_takedown_is_running(cli->run_dir, &pid))
 		return SY_EXIT_DONE;
+	if (access(cli->run_dir, X_OK) != 0 && errno == EACCES)
+		return sy_cli_fail(cli, "may not look into %s: be the user whose cluster runs there, or "
+		                   "root", cli->run_dir);
 	return sy_cli_fail(cli, "no cluster runs in %s: `slabyard up --run-dir %s` starts one",
 	                   cli->run_dir, cli->run_dir);
 }

@@ -1,7 +1,6 @@
 /* slabyard status: units, their states and where their bytes are, for people or as JSON. */
-#include "cli.h"
+#include "cluster_client.h"
 #include "commands.h"
-#include "takedown.h"
 #include "units.h"
 
 #include <inttypes.h>
@@ -234,13 +233,11 @@ int sy_command_status(struct sy_cli *cli, int argc, char **argv)
 	};
 	struct sy_arguments arguments;
 	int exit_status;
-	pid_t pid;
 	if (!sy_cli_parse(cli, &usage, argc, argv, &arguments, &exit_status))
 		return exit_status;
 	if (cluster.address == NULL && !sy_cli_needs_run_dir(cli))
 		return SY_EXIT_USAGE;
-	if (cluster.address == NULL && !sy_takedown_is_running(cli->run_dir, &pid))
-		return sy_cli_fail(cli, "no cluster runs in %s: `slabyard up --run-dir %s` starts one",
-		                   cli->run_dir, cli->run_dir);
+	if (cluster.address == NULL && sy_cluster_is_running(cli) != SY_EXIT_DONE)
+		return SY_EXIT_FAILED;
 	return status_show(&cluster, json);
 }

@@ -146,16 +146,14 @@ static int wait_readable(int fd, uint64_t deadline_ns)
 }
 
 /* It says why it refuses, so that to try again is of no use. */
-static sy_status fail_refused(const char *path, uint64_t why, sy_error *err)
+static sy_status fail_refused(uint64_t why, sy_error *err)
 {
 	if (why == SY_LOCAL_OTHER_NAMESPACE)
 		return sy_fail(err, SY_E_AUTH, "sy_local_connect",
-		               "the unit at %s does not see this process, which is in another pid "
-		               "namespace: share the unit's, or let UCX carry values (transport ucx)",
-		               path);
+		               "this process is in a pid namespace that the unit does not see: share the "
+		               "unit's, or use transport ucx");
 	return sy_fail(err, SY_E_AUTH, "sy_local_connect",
-	               "the unit at %s lets in its own user and root alone, and this process is "
-	               "neither's", path);
+	               "the unit lets in its own user and root alone, and this process is neither's");
 }
 
 static sy_status fail_welcome(const char *path, const struct sy_local_welcome *welcome,
@@ -168,7 +166,7 @@ static sy_status fail_welcome(const char *path, const struct sy_local_welcome *w
 		               "(ulimit -n), or is about to end", path);
 	memcpy(&word, welcome, sizeof word);
 	if (got == (ssize_t)sizeof word && word.magic == SY_LOCAL_REFUSAL_MAGIC)
-		return fail_refused(path, word.number, err);
+		return fail_refused(word.number, err);
 	if (got >= 8 && welcome->magic == SY_LOCAL_WELCOME_MAGIC &&
 	    welcome->version != SY_PROTOCOL_VERSION)
 		return sy_fail(err, SY_E_PROTOCOL, "sy_local_connect",

@@ -195,6 +195,25 @@ class TestLife(ClusterCase):
         for slab in self.slabs:
             self.assertEqual(os.stat(slab).st_mode & 0o077, 0)
 
+    def test_another_user_is_told_so(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can become another user")
+        self.up(1)
+        for words in (["status"], ["ls"]):
+            try:
+                done = subprocess.run(
+                    [SLABYARD, *words, "--run-dir", self.run_dir], user=12345, group=12345,
+                    extra_groups=[], capture_output=True, text=True, timeout=PATIENCE_S,
+                )  # fmt: skip
+            except (OSError, subprocess.SubprocessError) as fault:
+                self.skipTest(f"only root can become another user, who runs this: {fault}")
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(
+                done.stderr,
+                f"slabyard {words[0]}: may not look into {self.run_dir}: be the user whose "
+                "cluster runs there, or root\n",
+            )
+
     def test_a_directory_of_the_users_own_stays(self):
         os.mkdir(self.run_dir)
         note = os.path.join(self.run_dir, "note.txt")
