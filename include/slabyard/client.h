@@ -62,7 +62,8 @@ typedef struct sy_client_options {
 } sy_client_options;
 
 /* Connects to the directory and learns the units; a unit's slab is mapped at first use.
- * SY_E_INVALID, SY_E_TIMEOUT (no directory answers), SY_E_AUTH, SY_E_SYS. */
+ * SY_E_INVALID, SY_E_TIMEOUT (no directory answers), SY_E_AUTH, SY_E_SYS (no cluster has this run
+ * directory, and others). */
 SY_API sy_status sy_client_open(const sy_client_options *options, sy_client **ret_client,
                                 sy_error *err);
 /* Refuses new calls, waits at most the timeout for running ones, never for views, which stay

@@ -104,6 +104,8 @@ class Client:
             if not hasattr(keys, "values"):
                 raise TypeError("give values beside keys, or one dict of both")
             keys, values = tuple(keys.keys()), keys.values()
+        if isinstance(keys, str):
+            raise TypeError("keys are a sequence of str, not one str")
         values, code = _columns.value_specs(values)
         self._core.put(keys, values, code, self._dumps, deadline)
 

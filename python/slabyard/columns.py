@@ -229,6 +229,8 @@ def column_specs(columns):
         raise TypeError(f"columns are a dict, not {type(columns).__name__}: give them by field")
     specs = []
     for field, value in columns.items():
+        if not isinstance(field, str):
+            raise TypeError(f"fields are str, not {type(field).__name__}")
         try:
             specs.append((field, *bits_of(value)))
         except (TypeError, ValueError) as e:
@@ -238,6 +240,10 @@ def column_specs(columns):
 
 def value_specs(values):
     """What _core.Client.put takes: a tuple of values, and their code or a tuple of codes."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise TypeError(
+            f"values are a sequence, one for each key, not one {type(values).__name__}"
+        )
     values, code = _list_bits(list(values))
     return tuple(values), code
 

@@ -3,6 +3,7 @@
 import array
 import json
 import math
+import tempfile
 import time
 import unittest
 from unittest import mock
@@ -213,6 +214,10 @@ class Keys(ClusterCase):
             (lambda: put(["1@a"], [np.ma.array([1, 2], mask=[0, 1])]), TypeError),
             (lambda: put([1], [1]), TypeError),
             (lambda: get("1@a"), TypeError),
+            (lambda: put(["1@a"], "x"), TypeError),
+            (lambda: put(["1@a"], b"x"), TypeError),
+            (lambda: put(["1@a"], 1), TypeError),
+            (lambda: self.client.put_columns([1], {1: [1]}), TypeError),
             (lambda: get(["1@a"], missing="no"), ValueError),
             (lambda: get(["1@a"], arrays="tensorflow"), ValueError),
             (lambda: put(["1@a"], [np.zeros((1,) * 9)]), ValueError),
@@ -344,6 +349,9 @@ class Opening(unittest.TestCase):
     def test_no_such_directory(self):
         with self.assertRaisesRegex(OSError, "no run directory"):
             slabyard.Client("/nonexistent/slabyard")
+        with tempfile.TemporaryDirectory() as empty:
+            with self.assertRaisesRegex(OSError, f"no cluster runs in {empty}"):
+                slabyard.Client(empty)
         with self.assertRaises(ValueError):
             slabyard.Client("/tmp", directory="ipc:///tmp/x")
         with self.assertRaises(DataPlaneTimeout):
