@@ -220,19 +220,25 @@ static void test_many_that_do_not_fit(void **state)
 	tier_close(&t);
 }
 
+/* Two commits, in slots 1 and 2, that ask for a region for the next put. */
+static void two_commits(struct tier_driver *t, struct sy_event commits[2])
+{
+	static struct test_index indexes[2];
+	for (uint32_t i = 0; i < 2; i++) {
+		const sy_index *index = index_of(&indexes[i], 200 + i, 200 + i, 1, 1, 100);
+		struct sy_outcome region = alloc(t->d, &t->c, 1 + i, 1, 200 + i, index->blob_bytes, 1);
+		commits[i] = commit_event(&t->c, 1 + i, 2, 200 + i, region.generation, index);
+		commits[i].request.commit.next_bytes = 4096;
+	}
+}
+
 /* Room that another waits for is not granted to one who may need it. */
 static void test_none_is_granted_while_another_waits(void **state)
 {
 	(void)state;
-	static struct test_index indexes[2];
 	struct tier_driver t = tier_open(ENTRIES, 1 << 20);
 	struct sy_event commits[2];
-	for (uint32_t i = 0; i < 2; i++) {
-		const sy_index *index = index_of(&indexes[i], 200 + i, 200 + i, 1, 1, 100);
-		struct sy_outcome region = alloc(t.d, &t.c, 1 + i, 1, 200 + i, index->blob_bytes, 1);
-		commits[i] = commit_event(&t.c, 1 + i, 2, 200 + i, region.generation, index);
-		commits[i].request.commit.next_bytes = 4096;
-	}
+	two_commits(&t, commits);
 	while (stats(t.d).largest_hole >= 500 << 10)
 		tier_put_row(&t, stats(t.d).puts, ROW_BYTES);
 	step(t.d, &commits[0]);
@@ -245,6 +251,62 @@ static void test_none_is_granted_while_another_waits(void **state)
 	step(t.d, &commits[1]);
 	assert_int_equal(answer(t.d).answer, SY_ANSWER_PUBLISHED);
 	assert_int_equal(answer(t.d).generation, 0);
+	tier_close(&t);
+}
+
+/* Nor is room for what another reads from the disk. */
+static void test_none_is_granted_while_another_reads(void **state)
+{
+	(void)state;
+	enum { ROOM_ROWS = 20 };
+	struct tier_driver t = tier_open(ENTRIES, 1 << 20);
+	struct sy_event commits[2];
+	uint64_t rows = 0;
+	two_commits(&t, commits);
+	while (stats(t.d).ssd_demotions == 0)
+		tier_put_row(&t, rows++, ROW_BYTES);
+	struct sy_event e = release_event(t.d, &t.c, 3, 1, rows - ROOM_ROWS, ROOM_ROWS);
+	tier_step(&t, &e);
+	tier_drain(&t);
+	step(t.d, &commits[0]);
+	assert_int_not_equal(answer(t.d).generation, 0);
+	t.held = TIER_OPS_MAX;
+	(void)hold(&t, 4, 0);
+	assert_false(t.answered);
+	assert_int_equal(stats(t.d).parked, 1);
+	step(t.d, &commits[1]);
+	assert_int_equal(answer(t.d).answer, SY_ANSWER_PUBLISHED);
+	assert_int_equal(answer(t.d).generation, 0);
+	tier_close(&t);
+}
+
+/* As many resolves wait for the disk as the table takes; one more is told so, and has its turn
+ * when another's client has moved on. */
+static void test_queue_of_loads_full(void **state)
+{
+	(void)state;
+	enum { FIRST_SLOT = 1 };
+	struct tier_driver t = tier_open(ENTRIES, 4 << 20);
+	uint32_t most = t.d->params.max_parked;
+	uint64_t rows = 0;
+	while (stats(t.d).ssd_demotions <= most)
+		tier_put_row(&t, rows++, ROW_BYTES);
+	t.held = TIER_OPS_MAX;
+	for (uint32_t i = 0; i < most; i++) {
+		(void)hold(&t, FIRST_SLOT + i, i);
+		assert_false(t.answered);
+	}
+	(void)hold(&t, FIRST_SLOT + most, most);
+	assert_true(t.answered);
+	assert_int_equal(t.answer.fault, SY_FAULT_BUSY);
+	assert_int_equal(t.answer.busy, SY_BUSY_QUEUE_FULL);
+	assert_int_equal(stats(t.d).parked, most);
+	struct sy_event beat = request(&t.c, SY_OP_HEARTBEAT, FIRST_SLOT, ++t.seq);
+	step(t.d, &beat);
+	assert_int_equal(stats(t.d).parked, most - 1);
+	(void)hold(&t, FIRST_SLOT + most, most);
+	assert_false(t.answered);
+	assert_int_equal(stats(t.d).parked, most);
 	tier_close(&t);
 }
 
@@ -285,6 +347,8 @@ int main(void)
 		cmocka_unit_test(test_no_room_for_one),
 		cmocka_unit_test(test_others_hold_the_room),
 		cmocka_unit_test(test_none_is_granted_while_another_waits),
+		cmocka_unit_test(test_none_is_granted_while_another_reads),
+		cmocka_unit_test(test_queue_of_loads_full),
 		cmocka_unit_test(test_without_the_tier),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
