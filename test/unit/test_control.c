@@ -204,6 +204,43 @@ static void test_replies_that_cannot_go(void **state)
 	sy_control_client_close(client, 0);
 }
 
+/* What a client says to a unit that is not there waits, so much of it, and the rest is refused:
+ * nothing grows. The unit comes, and it goes on. */
+static void test_requests_that_cannot_go(void **state)
+{
+	struct rig *rig = *state;
+	char late[96];
+	uint64_t route = 0;
+	const void *message;
+	size_t bytes;
+	uint32_t sent = 0;
+	snprintf(late, sizeof late, "ipc://%s/late.ipc", rig->dir);
+	struct sy_control_client *client = connect_to(rig, late);
+	while (sent < 4000 && sy_control_client_send(client, &sent, sizeof sent))
+		sent++;
+	assert_in_range(sent, 64, 1024);
+	assert_false(sy_control_client_send(client, "no", 2));
+	const char *const endpoints[] = {late};
+	struct sy_control_server *first = rig->server;
+	assert_int_equal(sy_control_server_open(endpoints, 1, NULL, &rig->server, NULL), SY_OK);
+	for (uint32_t i = 0; i < sent; i++) {
+		server_take(rig, &route, &message, &bytes);
+		assert_memory_equal(message, &i, sizeof i);
+	}
+	bool goes = sy_control_client_send(client, "yes", 3);
+	for (int round = 0; round < 200 && !goes; round++) {
+		await_fd(sy_control_client_fd(client)); /* it hears of the room there */
+		goes = sy_control_client_send(client, "yes", 3);
+	}
+	assert_true(goes);
+	server_take(rig, &route, &message, &bytes);
+	assert_memory_equal(message, "yes", 3);
+	sy_control_client_close(client, 0);
+	sy_control_server_close(rig->server);
+	rig->server = first;
+	unlink(late + sizeof "ipc://" - 1);
+}
+
 /* Peers that are no clients of ours: a name of their own, several parts, too large. */
 static void test_strange_peers(void **state)
 {
@@ -498,6 +535,7 @@ int main(void)
 		cmocka_unit_test(test_ipv6),
 		WITH_RIG(test_many_at_once),
 		WITH_RIG(test_replies_that_cannot_go),
+		WITH_RIG(test_requests_that_cannot_go),
 		WITH_RIG(test_strange_peers),
 		WITH_RIG(test_listen_errors),
 		WITH_RIG(test_linger),
