@@ -97,27 +97,29 @@ sy_status sy_dir_store_save(const char *path, const struct sy_registry *registry
 	return sy_fail(err, SY_E_SYS, __func__, "cannot write %.120s: %s", path, strerror(why));
 }
 
-static struct sy_registry *registry_decode(const uint8_t *data, size_t bytes, uint64_t now_ns)
+/* SY_E_PROTOCOL: it is damaged; SY_E_SYS: memory is short. */
+static sy_status registry_decode(const uint8_t *data, size_t bytes, uint64_t now_ns,
+                                 struct sy_registry **ret_registry)
 {
 	if (bytes < HEADER_BYTES || memcmp(data, magic, sizeof magic) != 0)
-		return NULL;
+		return SY_E_PROTOCOL;
 	const uint8_t *body = data + HEADER_BYTES;
 	size_t body_bytes = bytes - HEADER_BYTES;
 	if (sy_load_u32(data + 12) != body_bytes ||
 	    sy_load_u32(data + 8) != sy_crc32c(0, body, body_bytes))
-		return NULL;
+		return SY_E_PROTOCOL;
 	struct sy_unit_info *units = calloc(SY_UNITS_MAX, sizeof *units);
 	if (units == NULL)
-		return NULL;
+		return SY_E_SYS;
 	struct sy_dir_reply reply;
-	struct sy_registry *registry = NULL;
+	sy_status status = SY_E_PROTOCOL;
 	if (sy_dir_reply_decode(body, body_bytes, SY_DIR_OP_UNITS, units, SY_UNITS_MAX, &reply,
 	                        NULL) == SY_OK &&
 	    reply.fault == SY_DIR_FAULT_NONE && reply.unit_count == reply.slot_count)
-		registry = sy_registry_restore(reply.epoch, &reply.times, units, reply.slot_count,
-		                               now_ns);
+		status = sy_registry_restore(reply.epoch, &reply.times, units, reply.slot_count, now_ns,
+		                             ret_registry);
 	free(units);
-	return registry;
+	return status;
 }
 
 sy_status sy_dir_store_load(const char *path, uint64_t now_ns, struct sy_registry **ret_registry,
@@ -135,14 +137,17 @@ sy_status sy_dir_store_load(const char *path, uint64_t now_ns, struct sy_registr
 	ssize_t bytes = data != NULL ? sy_read_whole(fd, data, room) : -1;
 	int why = errno;
 	struct sy_registry *registry = NULL;
+	sy_status status = SY_E_PROTOCOL;
 	if (bytes >= 0 && (size_t)bytes < room)
-		registry = registry_decode(data, (size_t)bytes, now_ns);
+		status = registry_decode(data, (size_t)bytes, now_ns, &registry);
 	free(data);
 	close(fd);
 	if (bytes < 0)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot read %.120s: %s", path, strerror(why));
-	if (registry == NULL)
-		return sy_fail(err, SY_E_PROTOCOL, __func__, "%.120s is damaged", path);
+	if (status == SY_E_PROTOCOL)
+		return sy_fail(err, status, __func__, "%.120s is damaged", path);
+	if (status != SY_OK)
+		return sy_fail(err, status, __func__, "out of memory to read %.120s", path);
 	*ret_registry = registry;
 	return SY_OK;
 }

@@ -16,9 +16,14 @@ struct sy_registry {
 	struct slot slots[];
 };
 
+static bool is_possible(uint32_t slot_count, const struct sy_dir_times *times)
+{
+	return slot_count > 0 && slot_count <= SY_UNITS_MAX && sy_dir_times_fault(times) == NULL;
+}
+
 struct sy_registry *sy_registry_new(uint32_t slot_count, const struct sy_dir_times *times)
 {
-	if (slot_count == 0 || slot_count > SY_UNITS_MAX || sy_dir_times_fault(times) != NULL)
+	if (!is_possible(slot_count, times))
 		return NULL;
 	struct sy_registry *registry =
 		calloc(1, sizeof *registry + slot_count * sizeof registry->slots[0]);
@@ -271,22 +276,25 @@ static bool stored_slot_is_whole(const struct sy_unit_info *slot, uint32_t unit_
 	return (slot->state == SY_UNIT_NONE) == (slot->incarnation == 0);
 }
 
-struct sy_registry *sy_registry_restore(uint64_t epoch, const struct sy_dir_times *times,
-                                        const struct sy_unit_info *units, uint32_t slot_count,
-                                        uint64_t now_ns)
+sy_status sy_registry_restore(uint64_t epoch, const struct sy_dir_times *times,
+                              const struct sy_unit_info *units, uint32_t slot_count,
+                              uint64_t now_ns, struct sy_registry **ret_registry)
 {
+	if (!is_possible(slot_count, times))
+		return SY_E_PROTOCOL;
 	struct sy_registry *registry = sy_registry_new(slot_count, times);
 	if (registry == NULL)
-		return NULL;
+		return SY_E_SYS;
 	registry->epoch = epoch + 1;
 	for (uint32_t i = 0; i < slot_count; i++) {
 		if (!stored_slot_is_whole(&units[i], i, epoch)) {
 			sy_registry_free(registry);
-			return NULL;
+			return SY_E_PROTOCOL;
 		}
 		registry->slots[i].info = units[i];
 		registry->slots[i].info.epoch = registry->epoch;
 	}
 	sy_registry_deaf(registry, SY_MUTANT(43) ? 0 : now_ns);
-	return registry;
+	*ret_registry = registry;
+	return SY_OK;
 }

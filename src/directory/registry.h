@@ -87,9 +87,9 @@ uint32_t sy_registry_units(const struct sy_registry *registry, uint64_t min_epoc
 /* Makes a registry of what was stored: `units` are all slots in order, as sy_registry_units gave
  * them. The epoch is one more than the stored one and every slot counts as changed in it, so
  * that nobody misses what was answered before and not stored. Leases begin anew at now_ns.
- * NULL: not such a list, or memory is short. */
-struct sy_registry *sy_registry_restore(uint64_t epoch, const struct sy_dir_times *times,
-                                        const struct sy_unit_info *units, uint32_t slot_count,
-                                        uint64_t now_ns);
+ * SY_E_PROTOCOL: not such a list; SY_E_SYS: memory is short. */
+sy_status sy_registry_restore(uint64_t epoch, const struct sy_dir_times *times,
+                              const struct sy_unit_info *units, uint32_t slot_count,
+                              uint64_t now_ns, struct sy_registry **ret_registry);
 
 #endif

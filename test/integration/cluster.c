@@ -73,11 +73,12 @@ static _Noreturn void serve_directory(char **argv)
 	sy_error err = {0};
 
 	snprintf(state, sizeof state, "%s/directory.state", argv[2]);
-	if (sy_dir_server_open(state, (uint32_t)strtoul(argv[4], NULL, 10),
-	                       getenv("TEST_LEASES") != NULL ? &usual : NULL, endpoints, 1, NULL,
-	                       &server, &err) != SY_OK) {
+	sy_status status = sy_dir_server_open(state, (uint32_t)strtoul(argv[4], NULL, 10),
+	                                      getenv("TEST_LEASES") != NULL ? &usual : NULL, endpoints,
+	                                      1, NULL, &server, &err);
+	if (status != SY_OK) {
 		fprintf(stderr, "cluster: %s\n", err.message);
-		exit(1);
+		exit(status == SY_E_SYS ? 1 : 2); /* 1: of what the system gives it had too little */
 	}
 	for (;;) {
 		struct pollfd fds[] = {{.fd = sy_dir_server_fd(server), .events = POLLIN},

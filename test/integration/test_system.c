@@ -28,21 +28,25 @@ static const uint64_t SECOND_NS = 1000000000u, HOUR_NS = 3600u * 1000000000u;
 
 /* One file, mapped by every process of this test. All atomic. */
 static struct shared {
-	uint32_t unit_memory;     /* this allocation of a unit fails; 0: none */
-	uint32_t unit_failed;     /* it did */
+	uint32_t of_directory;    /* memory is short there, not in a unit */
+	uint32_t memory;          /* this allocation of it fails; 0: none */
+	uint32_t memory_failed;   /* it did */
 	uint32_t a_byte_a_time;
 	uint32_t signals;         /* half of the waits end early */
 	uint32_t wall_jumps;      /* CLOCK_REALTIME is an hour early or late by turns */
 	uint64_t boot_ahead_ns;   /* CLOCK_BOOTTIME: the host slept so long */
 } nothing, *shared = &nothing;
-static bool is_unit;
+static bool is_unit, is_directory;
 
 static bool runs_short(void)
 {
-	if (!is_unit || __atomic_load_n(&shared->unit_memory, __ATOMIC_ACQUIRE) == 0 ||
-	    __atomic_sub_fetch(&shared->unit_memory, 1, __ATOMIC_ACQ_REL) != 0)
+	bool of_directory = __atomic_load_n(&shared->of_directory, __ATOMIC_ACQUIRE) != 0;
+
+	if (!(of_directory ? is_directory : is_unit) ||
+	    __atomic_load_n(&shared->memory, __ATOMIC_ACQUIRE) == 0 ||
+	    __atomic_sub_fetch(&shared->memory, 1, __ATOMIC_ACQ_REL) != 0)
 		return false;
-	__atomic_store_n(&shared->unit_failed, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&shared->memory_failed, 1, __ATOMIC_RELEASE);
 	errno = ENOMEM;
 	return true;
 }
@@ -256,18 +260,18 @@ static bool is_typed(sy_status status)
 	       status == SY_E_TRANSFER_FAILED || status == SY_E_AUTH;
 }
 
-/* --- Memory of a unit. --- */
+/* --- Memory of a unit, and of the directory. --- */
 
 static void fail_memory_at(uint32_t place)
 {
-	__atomic_store_n(&shared->unit_failed, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&shared->unit_memory, place, __ATOMIC_RELEASE);
+	__atomic_store_n(&shared->memory_failed, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&shared->memory, place, __ATOMIC_RELEASE);
 }
 
 static bool has_failed(void)
 {
-	__atomic_store_n(&shared->unit_memory, 0, __ATOMIC_RELEASE);
-	return __atomic_load_n(&shared->unit_failed, __ATOMIC_ACQUIRE) != 0;
+	__atomic_store_n(&shared->memory, 0, __ATOMIC_RELEASE);
+	return __atomic_load_n(&shared->memory_failed, __ATOMIC_ACQUIRE) != 0;
 }
 
 /* Starts unit 1 anew. True: it serves; false: it said why not and ended with 1. */
@@ -335,6 +339,54 @@ static void test_unit_runs_short_of_memory(void **state)
 	}
 	print_message("a unit runs: memory short at %u places, %u typed errors\n", place - 1, errors);
 	assert_true(place > 1);
+}
+
+/* True: the directory's process has ended, which it does with 1. */
+static bool has_ended(void)
+{
+	siginfo_t info = {0};
+
+	assert_int_equal(waitid(P_PID, (id_t)cluster.server, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+	assert_true(info.si_pid == 0 || (info.si_code == CLD_EXITED && info.si_status == 1));
+	return info.si_pid != 0;
+}
+
+/* One that comes in the place of another, on what that had stored, and is asked. */
+static void test_directory_short_of_memory(void **state)
+{
+	uint32_t place = 0, errors = 0, failures = 0;
+	bool failed = true;
+
+	(void)state;
+	__atomic_store_n(&shared->of_directory, 1, __ATOMIC_RELEASE);
+	while (failed) {
+		sy_status status = SY_E_TIMEOUT;
+		bool ended = false;
+
+		assert_true(++place < PLACES_MAX);
+		kill(cluster.server, SIGKILL);
+		fail_memory_at(place);
+		cluster_restart_directory(&cluster);
+		for (int i = 0; i < 20 && status != SY_OK && !ended; i++) {
+			sy_error err = {0};
+
+			status = open_use_close(SECOND_NS, &err);
+			errors += status != SY_OK;
+			if (!is_typed(status))
+				fail_msg("place %u: %s: %s", place, sy_status_name(status), err.message);
+			ended = has_ended();
+		}
+		failed = has_failed();
+		assert_true(failed || !ended);
+		failures += ended;
+		if (ended)
+			cluster_restart_directory(&cluster);
+		must_use("with memory again");
+	}
+	__atomic_store_n(&shared->of_directory, 0, __ATOMIC_RELEASE);
+	print_message("a directory: memory short at %u places, it did not start at %u, %u typed "
+	              "errors\n", place - 1, failures, errors);
+	assert_true(failures > 0 && place - 1 > failures);
 }
 
 /* --- Descriptors. --- */
@@ -507,6 +559,7 @@ static void test_the_host_sleeps_an_hour(void **state)
 int main(int argc, char **argv)
 {
 	is_unit = argc > 1 && strcmp(argv[1], "cluster-unit") == 0;
+	is_directory = argc > 1 && strcmp(argv[1], "cluster-directory") == 0;
 	/* Descriptors are counted by the highest: one that we were started with must not be it. */
 	if (argc == 1)
 		close_range(3, UINT_MAX, 0);
@@ -515,6 +568,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unit_starts_short_of_memory),
 		cmocka_unit_test(test_unit_runs_short_of_memory),
+		cmocka_unit_test(test_directory_short_of_memory),
 		cmocka_unit_test(test_client_short_of_descriptors),
 		cmocka_unit_test(test_unit_short_of_descriptors),
 		cmocka_unit_test(test_a_byte_a_time),

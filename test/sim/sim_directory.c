@@ -227,10 +227,8 @@ void sim_directory_go_on(struct sim *sim)
 	if (directory->silent_until_ns > sim->true_ns)
 		return; /* it was stopped once more meanwhile */
 	if (directory->registry == NULL) {
-		directory->registry =
-			sy_registry_restore(directory->stored_epoch, &sim->config.times, directory->stored,
-		                            sim->config.units, sim->shown_ns);
-		if (directory->registry == NULL)
+		if (sy_registry_restore(directory->stored_epoch, &sim->config.times, directory->stored,
+		                        sim->config.units, sim->shown_ns, &directory->registry) != SY_OK)
 			abort();
 		sim_log(sim, "the directory starts again");
 		note_changes(sim, true);

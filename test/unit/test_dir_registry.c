@@ -230,6 +230,14 @@ static void test_units_since_an_epoch(void **state)
 	sy_registry_free(registry);
 }
 
+static void assert_damaged(uint64_t epoch, const struct sy_unit_info *units, uint32_t count)
+{
+	struct sy_registry *none = NULL;
+	assert_int_equal(sy_registry_restore(epoch, &no_leases, units, count, 0, &none),
+	                 SY_E_PROTOCOL);
+	assert_null(none);
+}
+
 static void test_a_restart_keeps_all_and_raises_the_epoch(void **state)
 {
 	(void)state;
@@ -242,8 +250,8 @@ static void test_a_restart_keeps_all_and_raises_the_epoch(void **state)
 	sy_registry_units(registry, 0, units);
 	sy_registry_free(registry);
 
-	struct sy_registry *restored = sy_registry_restore(epoch, &no_leases, units, 3, 0);
-	assert_non_null(restored);
+	struct sy_registry *restored = NULL;
+	assert_int_equal(sy_registry_restore(epoch, &no_leases, units, 3, 0, &restored), SY_OK);
 	assert_int_equal(sy_registry_epoch(restored), epoch + 1);
 	assert_int_equal(sy_registry_units(restored, epoch + 1, units), 3);
 	assert_int_equal(state_of(restored, 0), SY_UNIT_DEAD);
@@ -254,12 +262,13 @@ static void test_a_restart_keeps_all_and_raises_the_epoch(void **state)
 	sy_registry_free(restored);
 
 	units[1].unit_id = 2;
-	assert_null(sy_registry_restore(epoch + 1, &no_leases, units, 3, 0));
+	assert_damaged(epoch + 1, units, 3);
 	units[1].unit_id = 1;
 	units[2].incarnation = 4; /* of a slot that is NONE */
-	assert_null(sy_registry_restore(epoch + 1, &no_leases, units, 3, 0));
+	assert_damaged(epoch + 1, units, 3);
 	units[2].incarnation = 0;
-	assert_null(sy_registry_restore(epoch, &no_leases, units, 3, 0)); /* slots from the future */
+	assert_damaged(epoch, units, 3); /* slots from the future */
+	assert_damaged(epoch + 1, units, 0);
 }
 
 static struct sy_registry *with_leases(void)
@@ -363,9 +372,9 @@ static void test_no_death_for_what_was_not_heard(void **state)
 	assert_int_equal(state_at(registry, 1059), SY_UNIT_SUSPECT);
 	struct sy_unit_info units[2];
 	sy_registry_units(registry, 0, units);
-	struct sy_registry *restored =
-		sy_registry_restore(sy_registry_epoch(registry), &leases, units, 2, 5000);
-	assert_non_null(restored);
+	struct sy_registry *restored = NULL;
+	assert_int_equal(sy_registry_restore(sy_registry_epoch(registry), &leases, units, 2, 5000,
+	                                     &restored), SY_OK);
 	assert_memory_equal(sy_registry_times(restored), &leases, sizeof leases);
 	assert_int_equal(state_at(restored, 5059), SY_UNIT_SUSPECT);
 	assert_int_equal(sy_registry_renew(restored, 0, 1, 5059), SY_DIR_FAULT_NONE);
