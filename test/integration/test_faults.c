@@ -78,6 +78,21 @@ static void await_clean(uint32_t unit_id, const char *after)
 	fail_msg("memory, pins or sessions are left after %s", after);
 }
 
+static void expect(uint64_t row, const void *bytes, uint64_t n)
+{
+	sy_key key = {row, "x", 1};
+	sy_result *result = NULL;
+	sy_value value;
+	sy_error err = {0};
+
+	if (sy_client_get(client, &key, 1, SY_GET_COPY, 0, &result, &err) != SY_OK)
+		fail_msg("%s", err.message);
+	assert_true(sy_result_value(result, 0, &value));
+	assert_int_equal(value.nbytes, n);
+	assert_memory_equal(value.data, bytes, n);
+	sy_result_free(result);
+}
+
 /* A child that says on a pipe where it stands. */
 struct child {
 	pid_t pid;
@@ -161,15 +176,24 @@ static void put_and_stay(void)
 /* Kind: writer dies before commit and the row is writable again. */
 static void test_killed_between_alloc_and_commit(void **state)
 {
+	static uint8_t bytes[BIG];
+	uint64_t row = 4;
 	sy_unit_report reports[UNITS];
 
 	(void)state;
+	assert_int_equal(put(row, "before", 6, NULL), SY_OK);
 	struct child child = spawn("put_and_stay");
 	await_said(&child);
 	assert_int_equal(sy_client_reports(client, 0, reports, NULL), SY_OK);
 	assert_true(number_of(&reports[0], "reservations") == 1);
+	expect(row, "before", 6);
 	kill(child.pid, SIGKILL);
 	await_end(&child);
+	expect(row, "before", 6);
+	fill(bytes, BIG, 3);
+	assert_int_equal(put(row, bytes, BIG, NULL), SY_OK);
+	expect(row, bytes, BIG);
+	assert_int_equal(sy_client_clear(client, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);
 	await_clean(0, "kill -9 between alloc and commit");
 }
 
@@ -309,7 +333,6 @@ static void test_stopped_reader_of_a_resolve(void **state)
 	stopped_reader("read_after_a_stop");
 }
 
-/* Kind: process stalled, everyone else declared dead. */
 static void test_stopped_unit_is_not_lost(void **state)
 {
 	sy_key key = {5, "x", 1};

@@ -21,6 +21,22 @@ static bool holding;               /* atomic: answers to resolves stay at the ga
 static sem_t at_gate;
 static bool pins_end; /* values travel as between hosts: who is held may outlive its pins */
 
+/* The linker leads the client's copies of what it read from a mapped slab through here. */
+static bool holding_copies; /* atomic: the first of them waits for let_go */
+static sem_t let_go;
+
+void __real_sy_copy_near(void *dst, const void *src, size_t n);
+void __wrap_sy_copy_near(void *dst, const void *src, size_t n);
+
+void __wrap_sy_copy_near(void *dst, const void *src, size_t n)
+{
+	if (__atomic_exchange_n(&holding_copies, false, __ATOMIC_ACQ_REL)) {
+		sem_post(&at_gate);
+		sem_wait(&let_go);
+	}
+	__real_sy_copy_near(dst, src, n);
+}
+
 static enum gate_says on_reply(uint32_t unit_id, enum sy_op op, struct sy_reply *reply,
                                uint64_t age_ns)
 {
@@ -65,6 +81,7 @@ static int start(void **state)
 
 	(void)state;
 	sem_init(&at_gate, 0, 0);
+	sem_init(&let_go, 0, 0);
 	cluster_start(&cluster, UNITS, SLAB_BYTES, true);
 	gate_open(&cluster, &(struct gate_hooks){.request = on_request, .reply = on_reply});
 	options.run_dir = cluster.run_dir;
@@ -175,26 +192,66 @@ static void check_result(const struct slow_get *get, size_t nbytes)
 	}
 }
 
+/* What the reader gives back rides on its next message: after this the unit has it. */
+static void say_more(void)
+{
+	sy_key key = {0, "none", 4};
+	sy_result *result = NULL;
+	sy_error err = {0};
+
+	must(sy_client_get(reader, &key, 1, SY_GET_COPY, 0, &result, &err), &err);
+	sy_result_free(result);
+}
+
+/* Where a reader is slow: it waits for its answer, it copies, or it has a view in its hands. */
+enum instant { ASKS, COPIES, LOOKS, INSTANTS };
+
+static bool comes_by(enum path path, enum instant instant)
+{
+	bool views = path == VIEW || path == VIEW_OF_COLUMNS;
+
+	if (instant == COPIES)
+		return !views && path != INLINE && !pins_end;
+	return instant == ASKS || views;
+}
+
+static void be_slow(enum path path, enum instant instant)
+{
+	struct slow_get get = {.client = reader, .path = path};
+	size_t nbytes = path == INLINE ? SMALL : LARGE;
+
+	put_rows(nbytes);
+	__atomic_store_n(&holding, instant == ASKS, __ATOMIC_RELEASE);
+	__atomic_store_n(&holding_copies, instant == COPIES, __ATOMIC_RELEASE);
+	assert_int_equal(pthread_create(&get.thread, NULL, get_slowly, &get), 0);
+	if (instant == LOOKS)
+		pthread_join(get.thread, NULL);
+	else
+		sem_wait(&at_gate);
+	if (instant != ASKS)
+		say_more();
+	clear_and_refill();
+	__atomic_store_n(&holding, false, __ATOMIC_RELEASE);
+	if (instant == COPIES)
+		sem_post(&let_go);
+	if (instant != LOOKS)
+		pthread_join(get.thread, NULL);
+	must(get.status, &get.err);
+	check_result(&get, nbytes);
+	sy_result_free(get.result);
+	clear_all();
+}
+
 /* Kind: slow reader while its rows are cleared and the region refilled, on every read path.
  * Kind: clear between resolve and read. */
 static void test_slow_readers(void **state)
 {
 	(void)state;
 	for (enum path path = SINGLE; path < PATHS; path++) {
-		struct slow_get get = {.client = reader, .path = path};
-		size_t nbytes = path == INLINE ? SMALL : LARGE;
-
-		put_rows(nbytes);
-		__atomic_store_n(&holding, true, __ATOMIC_RELEASE);
-		assert_int_equal(pthread_create(&get.thread, NULL, get_slowly, &get), 0);
-		sem_wait(&at_gate);
-		clear_and_refill();
-		__atomic_store_n(&holding, false, __ATOMIC_RELEASE);
-		pthread_join(get.thread, NULL);
-		must(get.status, &get.err);
-		check_result(&get, nbytes);
-		sy_result_free(get.result);
-		clear_all();
+		for (enum instant instant = ASKS; instant < INSTANTS; instant++) {
+			if (comes_by(path, instant))
+				be_slow(path, instant);
+		}
 	}
 }
 
@@ -246,7 +303,7 @@ static sy_store *store;
 static sy_resolved_keys *resolved;
 static enum what { NOTHING, FREE_IT, CLOSE_IT } while_it_reads;
 static pthread_t other;
-static bool close_began; /* atomic */
+static bool close_began, close_ended; /* atomic */
 
 static void *free_it(void *unused)
 {
@@ -260,12 +317,13 @@ static void *close_it(void *unused)
 	(void)unused;
 	__atomic_store_n(&close_began, true, __ATOMIC_RELEASE);
 	sy_store_close(store);
+	__atomic_store_n(&close_ended, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
 static void on_lock(void *context)
 {
-	sy_key key = {0, "x", 1};
+	sy_key key = {0, "none", 4};
 	sy_unit_keys keys = {0, &key, 1};
 	sy_resolved_keys *more;
 	enum what what = while_it_reads;
@@ -275,6 +333,9 @@ static void on_lock(void *context)
 	if (what == FREE_IT) {
 		assert_int_equal(pthread_create(&other, NULL, free_it, NULL), 0);
 		pthread_join(other, NULL);
+		/* A pin that goes back does so with the next message: the unit has it by now. */
+		assert_int_equal(sy_store_resolve_keys(store, &keys, 1, 0, &more, NULL), SY_OK);
+		sy_resolved_keys_free(more);
 		clear_and_refill();
 	} else if (what == CLOSE_IT) {
 		assert_int_equal(pthread_create(&other, NULL, close_it, NULL), 0);
@@ -284,6 +345,7 @@ static void on_lock(void *context)
 		while (sy_store_resolve_keys(store, &keys, 1, 0, &more, NULL) == SY_OK)
 			sy_resolved_keys_free(more);
 		clear_and_refill();
+		assert_false(__atomic_load_n(&close_ended, __ATOMIC_ACQUIRE)); /* before the read has */
 	}
 }
 

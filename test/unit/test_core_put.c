@@ -191,6 +191,7 @@ static void test_commit_refused(void **state)
 	driver_close(d);
 }
 
+/* Kind: stale commit after the region went to another. */
 static void test_commit_of_a_retired_one(void **state)
 {
 	(void)state;
