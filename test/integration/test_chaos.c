@@ -284,11 +284,85 @@ static void test_stopped_units(void **state)
 	run_while(stop_units, false);
 }
 
-/* Kind: one peer's death aborts the survivors. */
 static void test_killed_units(void **state)
 {
 	(void)state;
 	run_while(kill_units, true);
+}
+
+static void must(sy_status status, const sy_error *err)
+{
+	if (status != SY_OK)
+		fail_msg("%s: %s", sy_status_name(status), err->message);
+}
+
+static sy_status put_text(sy_client *client, const uint64_t *rows, size_t count, const char *text,
+                          sy_error *err)
+{
+	sy_key keys[UNITS];
+	sy_value values[UNITS];
+
+	for (size_t i = 0; i < count; i++) {
+		keys[i] = (sy_key){rows[i], "a", 1};
+		values[i] = (sy_value){.data = text, .nbytes = strlen(text), .kind = SY_KIND_UTF8};
+	}
+	return sy_client_put(client, keys, values, count, 0, err);
+}
+
+static void expect_text(sy_client *client, uint64_t row, int flags, const char *text)
+{
+	sy_key key = {row, "a", 1};
+	sy_result *result = NULL;
+	sy_value value;
+	sy_error err = {0};
+
+	must(sy_client_get(client, &key, 1, flags, 0, &result, &err), &err);
+	assert_true(sy_result_value(result, 0, &value));
+	assert_int_equal(value.nbytes, strlen(text));
+	assert_memory_equal(value.data, text, value.nbytes);
+	sy_result_free(result);
+}
+
+/* Kind: one peer's death aborts the survivors.
+ * Whoever works with the units that are left goes on as if nothing had been, with what he had in
+ * his hands before; and of a call that concerns all, what concerns those is done, and no more than
+ * the rest is named. */
+static void test_survivors_go_on(void **state)
+{
+	const uint64_t rows[UNITS] = {0, 1, 2}, more = UNITS; /* of unit 0 */
+	sy_key key = {0, "a", 1};
+	sy_result *view = NULL;
+	sy_value value;
+	uint64_t entries = 0;
+	uint32_t failed[UNITS];
+	sy_error err = {.indexes = failed, .index_capacity = UNITS};
+
+	(void)state;
+	must(put_text(clients[0], rows, UNITS, "stays", &err), &err);
+	must(sy_client_get(clients[0], &key, 1, SY_GET_VIEW, 0, &view, &err), &err);
+	cluster_kill(&cluster, 1, SIGKILL);
+	for (int i = 0; i < 20; i++) {
+		sy_client *client = clients[i % 2];
+
+		expect_text(client, 0, SY_GET_COPY, "stays");
+		expect_text(client, 2, SY_GET_VIEW, "stays");
+		must(put_text(client, &more, 1, "more", &err), &err);
+		expect_text(client, more, SY_GET_COPY, "more");
+		must(sy_client_clear(client, &more, 1, NULL, 0, 0, &entries, &err), &err);
+		assert_int_equal(entries, 1);
+	}
+	assert_true(sy_result_value(view, 0, &value));
+	assert_memory_equal(value.data, "stays", 5);
+	sy_result_free(view);
+	assert_int_equal(put_text(clients[0], rows, UNITS, "all", &err), SY_E_TRANSFER_FAILED);
+	assert_int_equal(err.index_count, 1);
+	assert_int_equal(failed[0], 1);
+	expect_text(clients[1], 0, SY_GET_COPY, "all");
+	expect_text(clients[1], 2, SY_GET_COPY, "all");
+	cluster_restart(&cluster, 1);
+	must(put_text(clients[0], rows, UNITS, "anew", &err), &err);
+	expect_text(clients[1], 1, SY_GET_COPY, "anew");
+	must(sy_client_clear(clients[0], rows, UNITS, NULL, 0, 0, NULL, &err), &err);
 }
 
 int main(int argc, char **argv)
@@ -297,6 +371,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stopped_units),
 		cmocka_unit_test(test_killed_units),
+		cmocka_unit_test(test_survivors_go_on),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

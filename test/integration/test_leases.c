@@ -354,7 +354,8 @@ static void test_a_short_absence_of_the_directory_stops_nothing(void **state)
 	assert_int_equal(entry_of(0).incarnation, incarnation);
 }
 
-/* Longer than the lease: units pause, calls end by their deadlines, nothing is lost, and nobody is
+/* Kind: process stalled, everyone else declared dead.
+ * Longer than the lease: units pause, calls end by their deadlines, nothing is lost, and nobody is
  * taken for dead by a directory that was not there to listen. */
 static void test_a_long_absence_pauses_and_loses_nothing(void **state)
 {

@@ -87,6 +87,25 @@ class TestLimits(LimitsCase):
         self.assertIn("Too many open files", done.stderr)
         self.use()
 
+    def test_every_number_of_descriptors(self):
+        """A start with so few ends with one line, whatever it could not open, and leaves nothing.
+        With some of them it comes up and has none for a client: then it ends as ever."""
+        for count in range(4, DESCRIPTORS):
+            before = f"ulimit -n {count}"
+            done = subprocess.run(
+                ["bash", "-c", f'{before}\nexec "$0" "$@"', SLABYARD, "up", "--run-dir",
+                 self.run_dir, "--units", "2", "--slab-bytes", "4MiB", "--detach"],
+                capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+            told = f"{count} descriptors: {done.stdout}{done.stderr}"
+            if done.returncode == 0:
+                self.slabyard("down", "--run-dir", self.run_dir)
+            else:
+                self.assertEqual(done.returncode, 1, told)
+                self.assertEqual(done.stderr.count("\n"), 1, told)
+                self.assertIn("Too many open files", done.stderr, told)
+            self.assertFalse(os.path.exists(self.run_dir), told)
+
     def test_more_clients_than_descriptors(self):
         """Who finds no place is told so, and whoever is in stays in: directory and units are all
         too short of descriptors here."""

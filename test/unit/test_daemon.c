@@ -176,22 +176,26 @@ static void test_a_stopped_reader(void **state)
 	assert_int_equal(stop(rig, SIGTERM), 0);
 }
 
-/* A unit that stood still gives remote leases the time back. */
+/* Kind: process stalled, everyone else declared dead.
+ * A unit that stood still gives remote leases the time back. */
 static void test_a_stopped_unit(void **state)
 {
 	struct rig *rig = *state;
-	struct client client;
+	struct client client, other;
 	int status = 0;
 	rig->config.heartbeat_ns = 500000000;
 	rig->config.session_expire_ns = 2000000000;
 	start(rig);
 	connect_client(rig, rig->info.tcp_address, false, &client);
+	connect_client(rig, rig->info.ipc_address, true, &other);
 	kill(rig->unit, SIGSTOP);
 	assert_int_equal(waitpid(rig->unit, &status, WUNTRACED), rig->unit);
 	poll(NULL, 0, 2600);
 	kill(rig->unit, SIGCONT);
+	(void)stats_of(&other); /* by the time it hears more, it has looked at its leases */
 	struct sy_request beat = {.op = SY_OP_HEARTBEAT, .first_notice = 1};
 	assert_int_equal(ask(&client, &beat)->outcome.fault, SY_FAULT_NONE);
+	close_client(&other, true);
 	close_client(&client, false);
 	assert_int_equal(stop(rig, SIGTERM), 0);
 }

@@ -123,8 +123,9 @@ static void test_too_large_is_said_at_once(void **state)
 	assert_non_null(strstr(err.message, "No such file"));
 }
 
-/* A mount of 2 MiB, in a child so that it goes with the child's mount namespace. Exit 77: the
- * system lets us make none. */
+/* What is not there is missed when the slab is made, not when it is touched. A mount of 2 MiB, in
+ * a child so that it goes with the child's mount namespace. Exit 77: the system lets us make
+ * none. */
 static int try_small_mount(const char *dir)
 {
 	char name[SY_SLAB_NAME_BYTES], path[SY_SLAB_PATH_BYTES + 64];
@@ -152,6 +153,7 @@ static int try_small_mount(const char *dir)
 	return 0;
 }
 
+/* Kind: SIGBUS on a sparse shared memory. */
 static void test_small_mount(void **state)
 {
 	(void)state;
@@ -195,7 +197,6 @@ static int try_torn(void)
 	return status;
 }
 
-/* Kind: SIGBUS on a sparse shared memory. */
 static void test_torn(void **state)
 {
 	(void)state;
