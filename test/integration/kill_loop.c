@@ -192,7 +192,7 @@ static int report(const struct options *options)
 	       (unsigned long long)options->seed, tally->calls, tally->errors,
 	       (long long)(tally->worst_late_ns / (int64_t)MILLISECOND_NS));
 	printf("%u passed, %u failed\n", passed, failed);
-	return failed != 0;
+	return failed != 0 || passed == 0; /* nothing was chosen */
 }
 
 static bool read_options(int argc, char **argv, struct options *options)
