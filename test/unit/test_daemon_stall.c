@@ -3,8 +3,9 @@
  * turn in its hands: how many a socket holds at once no sender could choose. */
 #include "daemon_rig.h"
 
-/* A_TURN: what the loop hears of one socket before it turns to other work. */
-enum { A_TURN = 64, HEARTBEAT_MS = 100, RELEASED_ROWS = 8192, KEPT_BYTES = 80 << 10 };
+/* A_TURN: what the loop hears of one socket before it turns to other work. The heartbeat is long:
+ * a host that had the unit stand still once more would have it look into its socket again. */
+enum { A_TURN = 64, HEARTBEAT_MS = 600, RELEASED_ROWS = 8192, KEPT_BYTES = 80 << 10 };
 
 struct kept {
 	uint64_t route;
@@ -39,7 +40,7 @@ static void stand_still(struct sy_control_server *server)
 		next->bytes = bytes;
 		kept_count++;
 	}
-	poll(NULL, 0, 2 * HEARTBEAT_MS);
+	poll(NULL, 0, HEARTBEAT_MS + HEARTBEAT_MS / 4);
 }
 
 bool __wrap_sy_control_server_receive(struct sy_control_server *server, uint64_t *ret_route,
