@@ -313,11 +313,21 @@ static bool draw_op(struct world *world, struct op *op)
 	return false;
 }
 
-/* Kind: crash between data and index. */
+/* Cuts the change short after so many instructions. True: it is there after the restart. */
+static bool cut_at(struct world *world, struct sy_core *cut, const struct op *op, uint64_t steps)
+{
+	memcpy(cut, world->core, world->core->arena_bytes);
+	run_cut(cut, op, steps);
+	return check_cut(world, cut, op);
+}
+
+/* Kind: crash between data and index.
+ * At random places, and from both sides towards the one instruction that makes it visible: there
+ * it is whole or not at all. */
 static void test_killed(void **state)
 {
 	(void)state;
-	enum { CHANGES = 12, CUTS = 4 };
+	enum { CHANGES = 8, CUTS = 2 };
 	static struct world world;
 	struct sy_core_params params = tables_params(300, 128 * 1024);
 	params.max_jobs = params.max_sessions = 2; /* a small arena is copied faster */
@@ -338,14 +348,16 @@ static void test_killed(void **state)
 		uint64_t total = UINT64_MAX - *steps_left;
 		assert_true(total > 10);
 		check_cut(&world, cut, &op);
-		for (int k = 0; k < CUTS; k++) {
-			memcpy(cut, world.core, world.core->arena_bytes);
-			run_cut(cut, &op, 1 + sy_prng_below(&world.prng, total));
-			bool is_done = check_cut(&world, cut, &op);
-			if (op.kind != OP_RELEASE) {
-				done += is_done;
-				undone += !is_done;
-			}
+		for (int k = 0; k < CUTS; k++)
+			cut_at(&world, cut, &op, 1 + sy_prng_below(&world.prng, total));
+		if (op.kind == OP_RELEASE)
+			continue; /* there it is as far as it came */
+		for (uint64_t low = 0, high = total; high - low > 1;) {
+			uint64_t middle = low + (high - low) / 2;
+			bool is_done = cut_at(&world, cut, &op, middle);
+			*(is_done ? &high : &low) = middle;
+			done += is_done;
+			undone += !is_done;
 		}
 	}
 	print_message("cut short: %u found whole, %u found undone\n", done, undone);
