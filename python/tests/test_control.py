@@ -86,7 +86,7 @@ class Keys(unittest.TestCase):
             with self.assertRaisesRegex(DataPlaneTransferFailed, "unit 0: .* asks for keys"):
                 client.put(["0@a"], ["x"])
         with self.assertRaisesRegex(slabyard.errors.DataPlaneTimeout, "it may have other keys"):
-            slabyard.Client(directory=address, keys=other, timeout_s=3)
+            slabyard.Client(directory=address, keys=other, timeout_s=10)
         with self.assertRaises(OSError):
             slabyard.Client(directory=address, keys=os.path.join(top.name, "none"))
 

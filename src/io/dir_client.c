@@ -31,7 +31,7 @@ struct asking {
 	uint64_t request_id;
 	uint64_t sent_ns; /* of the try that was answered */
 	struct sy_buf message;
-	bool hung_up; /* the last one tried, before the connection was whole */
+	bool hung_up; /* in one of the tries, before the connection was whole */
 	struct sy_unit_info *units; /* lent for the reply's list */
 	uint32_t unit_capacity;
 	struct sy_dir_reply reply;
@@ -134,7 +134,7 @@ static sy_status try_once(struct asking *asking, uint64_t try_deadline_ns, sy_er
 	             : SY_E_BUSY;
 	if (status == SY_E_BUSY && sy_control_client_refusal(socket, err) != SY_OK)
 		status = SY_E_AUTH;
-	asking->hung_up = sy_control_client_hung_up(socket);
+	asking->hung_up |= sy_control_client_hung_up(socket);
 	sy_control_client_close(socket, 0);
 	return status;
 }
@@ -184,6 +184,7 @@ static sy_status ask(struct asking *asking, const struct sy_dir_request *request
 	asking->op = sent.op;
 	asking->request_id = sent.request_id;
 	asking->reply = (struct sy_dir_reply){0};
+	asking->hung_up = false;
 	sy_dir_request_encode(&sent, &asking->message);
 	sy_status status = asking->message.failed
 	                       ? sy_fail(err, SY_E_SYS, __func__, "out of memory")

@@ -103,7 +103,7 @@ class TestKeys(ClusterCase):
             self.assertIn(f"{address[1]} asks for keys: name the folder of", done.stderr)
         other = os.path.join(self.top, "other")
         self.slabyard("keygen", other)
-        done = self.slabyard("status", *there, "--keys", other, status=1)
+        done = self.slabyard("status", *there, "--keys", other, "--timeout", "10s", status=1)
         self.assertIn("hung up on this client: it may have other keys", done.stderr)
         self.assertEqual(self.stranger(int(address[2])), (b"CURVE", b""))
 
