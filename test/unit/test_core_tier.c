@@ -286,7 +286,7 @@ static void test_queue_of_loads_full(void **state)
 {
 	(void)state;
 	enum { FIRST_SLOT = 1 };
-	struct tier_driver t = tier_open(ENTRIES, 4 << 20);
+	struct tier_driver t = tier_open(ENTRIES, 1 << 20);
 	uint32_t most = t.d->params.max_parked;
 	uint64_t rows = 0;
 	while (stats(t.d).ssd_demotions <= most)
