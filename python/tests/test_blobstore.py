@@ -442,24 +442,6 @@ class Gets(StoreCase):
             self.store.release_rows({7: [7], 0: [4]}, None)
         self.assertEqual((caught.exception.blob_ids, self.read(0, ["4@x"])), ([7], {}))
 
-    def test_a_release_names_the_rows_of_no_unit_beside_those_that_failed(self):
-        real = self.store._store
-
-        class Fails:  # as where a unit is gone and the directory does not say so
-            unit_count = real.unit_count
-
-            def release(self, by_unit, deadline):
-                raise errors.TransferFailed([row for _, rows in by_unit for row in rows], "cut")
-
-        self.store._store = Fails()
-        try:
-            with self.assertRaises(errors.TransferFailed) as caught:
-                self.store.release_rows({7: [7, 14], 1: [1, 3]}, None)
-        finally:
-            self.store._store = real
-        self.assertEqual(caught.exception.blob_ids, [1, 3, 7, 14])
-        self.assertIn("cut", str(caught.exception))
-
     def test_call_units(self):
         self.put(0, [0])
         results, failed = self.store._call_units(

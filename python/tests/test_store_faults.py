@@ -121,6 +121,24 @@ class Precedence(StoreCase):
                 self.store.put_many([nowhere[1], slow[1]], time.monotonic() + 0.5)
             self.assertEqual(set(caught.exception.blob_ids), ids - {full[0].blob_id})
 
+    def test_a_release_names_the_rows_of_no_unit_beside_those_that_failed(self):
+        real = self.store._store
+
+        class Fails:  # as where a unit is gone and the directory does not say so
+            unit_count = real.unit_count
+
+            def release(self, by_unit, deadline):
+                raise errors.TransferFailed([row for _, rows in by_unit for row in rows], "cut")
+
+        self.store._store = Fails()
+        try:
+            with self.assertRaises(errors.TransferFailed) as caught:
+                self.store.release_rows({7: [7, 14], 1: [1, 3]}, None)
+        finally:
+            self.store._store = real
+        self.assertEqual(caught.exception.blob_ids, [1, 3, 7, 14])
+        self.assertIn("cut", str(caught.exception))
+
 
 class Busy(StoreCase):
     """A unit that drains takes no puts, for a time: Busy, until the deadline."""
