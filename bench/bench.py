@@ -16,10 +16,10 @@ of their group, and are left out with a word where they do not install. Transfer
 and Mooncake behind it are measured by bench/transferqueue.py, through its API.
 """
 
-import argparse
-import fnmatch
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,36 +28,11 @@ import time
 import plan
 import plot
 import table
+from options import ALONE, OUTSIDE, groups, names, parse, wanted
 from servers import Servers
 
-OUTSIDE = ["mooncake", "nixl"]
-PEERS = ["memcpy", "redis", "memcached", *OUTSIDE]
 OUTSIDE_LIMIT_S = 600
-
-
-def parse():
-    suites = "\n".join(f"  {name:<8} {words}" for name, words in plan.SUITES.items())
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench",
-        description=__doc__,
-        epilog=f"suites:\n{suites}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("--build", default="build-bench", help=argparse.SUPPRESS)
-    add("--suite", action="append", metavar="NAME", choices=plan.SUITES,
-        help="only this suite; may be given several times")  # fmt: skip
-    add("--case", metavar="PATTERN", help="only cases whose name matches, as 'put-*'")
-    add("--json", metavar="FILE", help="write the records there as a list of JSON objects")
-    add("--svg", metavar="FILE", help="draw the table there")
-    add("--rounds", type=int, default=5, metavar="N", help="after the warm-up; default: 5")
-    add("--quick", action="store_true", help="a tenth of the operations a round")
-    add("--cpus", metavar="A,B", help="the CPUs of everything; default: the first two allowed")
-    add("--peers", default=",".join(PEERS), metavar="NAMES", help=f"default: {','.join(PEERS)}")
-    add("--ssd-dir", metavar="DIR", help="of suite tier, 1 GiB; default: the build's folder")
-    add("--units-max", type=int, default=256, metavar="N", help="of the suite units; default: 256")
-    add("--list", action="store_true", help="only name the cases")
-    return parser.parse_args()
+ALONE_LIMIT_S = 1800
 
 
 def available_bytes():
@@ -70,21 +45,6 @@ def available_bytes():
 
 def say(words):
     print(words, file=sys.stderr, flush=True)
-
-
-def chosen(options):
-    """Groups with only the cases asked for."""
-    for group in plan.groups():
-        group.cases = [c for c in group.cases if wanted(options, c.name, c.suite)]
-        group.unit_counts = [n for n in group.unit_counts if n <= options.units_max]
-        if group.cases:
-            yield group
-
-
-def wanted(options, name, suite):
-    return (not options.suite or suite in options.suite) and (
-        not options.case or fnmatch.fnmatch(name, options.case)
-    )
 
 
 def records_of(lines):
@@ -114,12 +74,35 @@ def run_driver(options, group, servers):
     return list(records_of(done.stdout.splitlines())), done.returncode == 0
 
 
+def scratch(where="/tmp"):
+    """A folder that is gone afterwards, also if what made files in it was killed."""
+    return tempfile.TemporaryDirectory(
+        prefix="slabyard-bench-", dir=where, ignore_cleanup_errors=True
+    )
+
+
+def run_apart(words):
+    """Status, output and errors. Whatever it started has ended with it, however it ends."""
+    with scratch() as folder:
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "TMPDIR": folder}, start_new_session=True,
+        )  # fmt: skip
+        try:
+            said, complaint = process.communicate(timeout=OUTSIDE_LIMIT_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return process.returncode, said, complaint
+
+
 def run_outside(options, group, who, ours):
     """The records of a contender of Python, and a word where there are none."""
     python = os.path.join(options.build, "venv", "bin", "python")
     cases = [c for c in group.cases if c.op in ("put", "get")]
     alone = group.threads == group.processes == len(group.unit_counts) == 1
-    if who not in options.peers.split(",") or not cases or not alone or not group.peers:
+    if who not in options.peers or not cases or not alone or not group.peers:
         return [], []
     if not os.path.exists(python):
         return [], [f"{who} is not installed"]
@@ -130,19 +113,16 @@ def run_outside(options, group, who, ours):
         ops = max(1, case.ops // 10) if options.quick else case.ops
         words += ["--case", f"{case.name}={case.op}:{case.rows}:{ops}"]
     try:
-        done = subprocess.run(
-            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            timeout=OUTSIDE_LIMIT_S,
-        )  # fmt: skip
+        code, said, complaint = run_apart(words)
     except subprocess.TimeoutExpired:
         return [], [f"{who} took more than {OUTSIDE_LIMIT_S} s on {group.name}: left out"]
-    records = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    records = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     for record in records:
         mine = ours.get(record["case"])
         if mine and record.get("p50_us"):
             record["ours_over_theirs"] = mine / record["p50_us"]
-    if done.returncode != 0 or not records:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    if code != 0 or not records:
+        last = (complaint.strip().splitlines() or ["it said nothing"])[-1]
         return records, [f"{who} failed on {group.name}: {last[:200]}"]
     return records, []
 
@@ -159,7 +139,7 @@ def run_group(options, group):
     if need > available_bytes():
         return [], True, [f"{group.name}: left out, it takes {need >> 30} GiB of memory"]
     say(f"bench: {group.name}: {', '.join(c.name for c in group.cases)}")
-    peers = options.peers.split(",")
+    peers = options.peers
     with Servers(options.build, group, peers, group.unit_counts) as servers:
         records, ok = run_driver(options, group, servers)
         notes = servers.notes
@@ -191,22 +171,19 @@ def run_resolve(options):
     return records, ok
 
 
-def tier_cases(value_bytes):
-    return [f"{what}-{plan.size_name(value_bytes)}" for what in ("spill", "unspill")]
-
-
 def run_tier(options):
     records, ok = [], True
     for value_bytes in plan.TIER_BLOBS:
-        names = tier_cases(value_bytes)
+        names = plan.tier_cases(value_bytes)
         if not any(wanted(options, name, "tier") for name in names):
             continue
         say(f"bench: {', '.join(names)}")
-        with tempfile.TemporaryDirectory(dir=options.ssd_dir or options.build) as folder:
+        with scratch(options.ssd_dir or options.build) as folder, scratch() as run_dirs:
             done = subprocess.run(
                 [os.path.join(options.build, "bench", "bench_tier"), "--dir", folder,
                  "--rounds", str(options.rounds), str(value_bytes)],
                 stdout=subprocess.PIPE, text=True, timeout=3600,
+                env={**os.environ, "TEST_RUN_DIRS": run_dirs},
             )  # fmt: skip
         found = [json.loads(line) for line in done.stdout.splitlines()]
         records += [r for r in found if wanted(options, r["case"], "tier")]
@@ -215,9 +192,7 @@ def run_tier(options):
 
 
 def pin(options):
-    cpus = sorted(os.sched_getaffinity(0))[:2]
-    if options.cpus:
-        cpus = [int(cpu) for cpu in options.cpus.split(",")]
+    cpus = options.cpus or sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, cpus)
     say(f"bench: CPUs {', '.join(map(str, cpus))}")
 
@@ -244,37 +219,49 @@ def show(options, records, notes):
             file.write(plot.svg(records))
 
 
+def run_alone(options, name):
+    """A suite with a table of its own."""
+    words = [os.path.join(options.build, "bench", f"bench_{name}")]
+    if name == "ucx":
+        words = [sys.executable, os.path.join(os.path.dirname(__file__), "ucx.py")]
+        words += ["--build", options.build, "--rounds", str(options.rounds)]
+    print(flush=True)
+    with scratch() as folder:
+        env = {**os.environ, "TEST_RUN_DIRS": folder}
+        return subprocess.run(words, env=env, timeout=ALONE_LIMIT_S).returncode == 0
+
+
 def main():
-    options = parse()
-    groups = list(chosen(options))
+    options = parse(__doc__)
     if options.list:
-        names = [c.name for g in groups for c in g.cases]
-        names += [f"resolve-{n}" for n in plan.RESOLVE_KEYS]
-        names += [name for size in plan.TIER_BLOBS for name in tier_cases(size)]
-        print("\n".join(n for n in names if not options.case or fnmatch.fnmatch(n, options.case)))
+        print("\n".join(names(options)))
         return 0
     pin(options)
     records, notes, all_ok, start = [], [], True, time.monotonic()
-    for group in groups:
+    for group in groups(options):
         found, ok, said = run_group(options, group)
         records, notes, all_ok = records + found, notes + said, all_ok and ok
     for run in (run_resolve, run_tier):
         found, ok = run(options)
         records, all_ok = records + found, all_ok and ok
     show(options, records, sorted(set(notes)))
-    for name in ("roundtrip", "copy", "untouched"):  # each has a table of its own
+    for name in ALONE:
         if wanted(options, name, name):
-            print(flush=True)
-            program = os.path.join(options.build, "bench", f"bench_{name}")
-            all_ok = subprocess.run([program], timeout=600).returncode == 0 and all_ok
-    if wanted(options, "ucx", "ucx"):
-        print(flush=True)
-        words = [sys.executable, os.path.join(os.path.dirname(__file__), "ucx.py")]
-        words += ["--build", options.build, "--rounds", str(options.rounds)]
-        all_ok = subprocess.run(words, timeout=1800).returncode == 0 and all_ok
+            all_ok = run_alone(options, name) and all_ok
     say(f"bench: {time.monotonic() - start:.0f} s")
     return 0 if all_ok else 1
 
 
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # not what nohup ignores
+            signal.signal(number, interrupt)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        say("bench: interrupted; what it started has ended")
+        sys.exit(130)

@@ -94,7 +94,7 @@ class Mooncake:
         from mooncake.store import MooncakeDistributedStore
 
         self.pattern, self.serial = Pattern(options.bytes), 0
-        self.top = tempfile.mkdtemp(prefix="slabyard-bench-", dir="/tmp")
+        self.top = tempfile.mkdtemp(prefix="mooncake-")
         port, need = free_port(), options.rows * options.bytes
         master = os.path.join(os.path.dirname(sys.executable), "mooncake_master")
         self.master = subprocess.Popen(

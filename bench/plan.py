@@ -39,6 +39,12 @@ class Group:
     unit_counts: list = field(default_factory=lambda: [1])  # a cluster each
     peers: bool = True  # redis and memcached, too
 
+    def names(self, case):
+        """Those of its records."""
+        if len(self.unit_counts) == 1:
+            return [case.name]
+        return [f"{case.name}-{count}" for count in self.unit_counts]
+
     def row_bytes(self):
         """Of the longest row: what contenders must have room for."""
         return self.value_bytes or 16 * 512 + 12
@@ -115,6 +121,10 @@ def groups():
         Group("units", UNITS_ROWS, 64, cases, unit_counts=list(UNIT_COUNTS), peers=False)
     )
     return plan
+
+
+def tier_cases(value_bytes):
+    return [f"{what}-{size_name(value_bytes)}" for what in ("spill", "unspill")]
 
 
 SUITES = {

@@ -164,6 +164,14 @@ class Servers:
         self.launch("memcached", name, address, tuned, words)
 
     def stop(self):
+        """A second Ctrl-C does not leave half of them behind."""
+        usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            self.stop_all()
+        finally:
+            signal.signal(signal.SIGINT, usual)
+
+    def stop_all(self):
         for run_dir in self.run_dirs:
             subprocess.run([self.slabyard, "down", "--run-dir", run_dir],
                            stdout=subprocess.DEVNULL, timeout=PATIENCE_S)  # fmt: skip

@@ -267,7 +267,9 @@ void cluster_start(struct cluster *cluster, uint32_t unit_count, uint64_t slab_b
 {
 	*cluster = (struct cluster){.unit_count = unit_count, .slab_bytes = slab_bytes,
 	                            .short_leases = short_leases};
-	snprintf(cluster->run_dir, sizeof cluster->run_dir, "/tmp/slabyard-test-XXXXXX");
+	const char *top = getenv("TEST_RUN_DIRS"); /* of one who removes what we may not live to */
+	snprintf(cluster->run_dir, sizeof cluster->run_dir, "%s/slabyard-test-XXXXXX",
+	         top != NULL ? top : "/tmp");
 	if (mkdtemp(cluster->run_dir) == NULL)
 		die("mkdtemp");
 	snprintf(cluster->directory, sizeof cluster->directory, "ipc://%s/directory.ipc",

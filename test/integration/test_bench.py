@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""scripts/bench without what it measures: the names of its cases, wrong arguments, which are told
+before anything is installed or built, and that nothing outlives a contender."""
+
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = os.environ.get("SLABYARD_SOURCE", os.path.join(os.path.dirname(__file__), "..", ".."))
+BENCH = os.path.join(SOURCE, "scripts", "bench")
+PATIENCE_S = 60
+sys.path.insert(0, os.path.join(SOURCE, "bench"))
+
+import bench  # noqa: E402
+
+# Starts a process that would not end, makes a file, and says where and what.
+LEAVES_ALL = """
+import subprocess, sys, tempfile
+child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"],
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print(child.pid, tempfile.mkdtemp(), flush=True)
+"""
+
+
+def run(*words):
+    return subprocess.run([BENCH, *words], capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+class TestArguments(unittest.TestCase):
+    def names(self, *words):
+        done = run("--list", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.split()
+
+    def test_all_is_listed(self):
+        names = self.names()
+        self.assertEqual(len(names), len(set(names)))
+        for name in ("put-4KiB", "get-1GiB", "view-64MiB", "overwrite-64B", "mput-1024x4KiB",
+                     "cget-1024x64KiB", "grpo-get", "clear-10000", "put-4KiB-processes-4",
+                     "attach", "units-1", "units-256", "resolve-10M", "spill-8MiB", "roundtrip",
+                     "untouched", "ucx"):  # fmt: skip
+            self.assertIn(name, names)
+
+    def test_only_what_is_asked_for_is_listed(self):
+        self.assertEqual(self.names("--suite", "clear"), ["clear-10000"])
+        self.assertEqual(self.names("--case", "units-25*"), ["units-256"])
+        self.assertEqual(self.names("--suite", "resolve", "--case", "*-1M"), ["resolve-1M"])
+        self.assertEqual(self.names("--suite", "units", "--units-max", "4"),
+                         ["units-1", "units-4"])  # fmt: skip
+
+    def test_wrong_arguments_are_told_first(self):
+        with tempfile.TemporaryDirectory(prefix="slabyard-", dir="/tmp") as top:
+            for words in (("--suite", "none"), ("--case", "none"), ("--rounds", "0"),
+                          ("--rounds", "x"), ("--units-max", "0"), ("--cpus", "a"),
+                          ("--cpus", "0,99999"), ("--peers", "redsi"), ("--json", top),
+                          ("--svg", f"{top}/none/x"), ("--ssd-dir", f"{top}/none"), ("--lis",),
+                          ("--suite", "ucx", "--case", "put-*")):  # fmt: skip
+                with self.subTest(words=words):
+                    done = run(*words)
+                    self.assertEqual(done.returncode, 2, done.stdout)
+                    self.assertEqual(done.stdout, "")
+                    self.assertIn("scripts/bench: error: ", done.stderr.splitlines()[-1])
+
+    def test_help(self):
+        done = run("--suite", "small", "--help")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("roundtrip", done.stdout)
+
+
+class TestApart(unittest.TestCase):
+    def test_nothing_outlives_a_contender(self):
+        code, said, _ = bench.run_apart([sys.executable, "-c", LEAVES_ALL])
+        self.assertEqual(code, 0)
+        pid, folder = said.split()
+        try:
+            process = os.pidfd_open(int(pid))
+        except ProcessLookupError:
+            pass
+        else:
+            self.addCleanup(os.close, process)
+            self.assertTrue(select.select([process], [], [], PATIENCE_S)[0], "it runs on")
+        self.assertFalse(os.path.exists(folder))
+
+
+if __name__ == "__main__":
+    unittest.main()
