@@ -1,21 +1,18 @@
 /* The system gives less than it should: memory and descriptors that run out at every place in
- * turn, reads and writes of a byte, signals in every wait, clocks that jump an hour. The linker
- * leads the calls of this program, which is client, unit and directory in one, through here. */
+ * turn, signals, clocks that jump an hour. The linker leads the calls of this program, which is
+ * client, unit and directory in one, through here. */
 #include "harness.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,8 +28,6 @@ static struct shared {
 	uint32_t of_directory;    /* memory is short there, not in a unit */
 	uint32_t memory;          /* this allocation of it fails; 0: none */
 	uint32_t memory_failed;   /* it did */
-	uint32_t a_byte_a_time;
-	uint32_t signals;         /* half of the waits end early */
 	uint32_t wall_jumps;      /* CLOCK_REALTIME is an hour early or late by turns */
 	uint64_t boot_ahead_ns;   /* CLOCK_BOOTTIME: the host slept so long */
 } nothing, *shared = &nothing;
@@ -49,32 +44,6 @@ static bool runs_short(void)
 	__atomic_store_n(&shared->memory_failed, 1, __ATOMIC_RELEASE);
 	errno = ENOMEM;
 	return true;
-}
-
-/* Never for sockets and counters, which take all or nothing. */
-static bool is_file_or_pipe(int fd)
-{
-	struct stat info;
-
-	return fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode));
-}
-
-/* Half of them. Not by turns: of a loop with two waits always the same one would end early. */
-static bool is_signalled(void)
-{
-	static uint32_t turn;
-
-	if (!__atomic_load_n(&shared->signals, __ATOMIC_ACQUIRE) ||
-	    sy_mix64(__atomic_add_fetch(&turn, 1, __ATOMIC_RELAXED)) % 2 == 0)
-		return false;
-	errno = EINTR;
-	return true;
-}
-
-static size_t taken(int fd, size_t bytes)
-{
-	return bytes > 1 && __atomic_load_n(&shared->a_byte_a_time, __ATOMIC_ACQUIRE) &&
-	               is_file_or_pipe(fd) ? 1 : bytes;
 }
 
 #define WRAP(type, name, ...) \
@@ -100,41 +69,6 @@ WRAP(void *, realloc, void *memory, size_t bytes)
 WRAP(void *, aligned_alloc, size_t alignment, size_t bytes)
 {
 	return runs_short() ? NULL : __real_aligned_alloc(alignment, bytes);
-}
-
-WRAP(ssize_t, read, int fd, void *out, size_t bytes)
-{
-	if (is_file_or_pipe(fd) && is_signalled())
-		return -1;
-	return __real_read(fd, out, taken(fd, bytes));
-}
-
-WRAP(ssize_t, write, int fd, const void *data, size_t bytes)
-{
-	if (is_file_or_pipe(fd) && is_signalled())
-		return -1;
-	return __real_write(fd, data, taken(fd, bytes));
-}
-
-WRAP(ssize_t, pread, int fd, void *out, size_t bytes, off_t at)
-{
-	return is_signalled() ? -1 : __real_pread(fd, out, taken(fd, bytes), at);
-}
-
-WRAP(ssize_t, pwrite, int fd, const void *data, size_t bytes, off_t at)
-{
-	return is_signalled() ? -1 : __real_pwrite(fd, data, taken(fd, bytes), at);
-}
-
-WRAP(int, poll, struct pollfd *fds, nfds_t count, int timeout_ms)
-{
-	return timeout_ms != 0 && is_signalled() ? -1 : __real_poll(fds, count, timeout_ms);
-}
-
-WRAP(int, epoll_wait, int fd, struct epoll_event *events, int count, int timeout_ms)
-{
-	return timeout_ms != 0 && is_signalled() ? -1
-	                                         : __real_epoll_wait(fd, events, count, timeout_ms);
 }
 
 WRAP(int, clock_gettime, clockid_t clock, struct timespec *ret_time)
@@ -465,23 +399,7 @@ static void test_unit_short_of_descriptors(void **state)
 	sy_client_close(client);
 }
 
-/* --- Short reads and writes, signals, clocks. --- */
-
-static void test_a_byte_a_time(void **state)
-{
-	struct cluster another;
-
-	(void)state;
-	__atomic_store_n(&shared->a_byte_a_time, 1, __ATOMIC_RELEASE);
-	__atomic_store_n(&shared->signals, 1, __ATOMIC_RELEASE);
-	cluster_start(&another, 1, SLAB_BYTES, true); /* its files are written so */
-	cluster_kill(&another, 0, SIGKILL);
-	cluster_restart(&another, 0); /* and read */
-	cluster_stop(&another);
-	must_use("with signals in every wait");
-	__atomic_store_n(&shared->a_byte_a_time, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&shared->signals, 0, __ATOMIC_RELEASE);
-}
+/* --- Signals, clocks. --- */
 
 static void on_signal(int number)
 {
@@ -571,7 +489,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_directory_short_of_memory),
 		cmocka_unit_test(test_client_short_of_descriptors),
 		cmocka_unit_test(test_unit_short_of_descriptors),
-		cmocka_unit_test(test_a_byte_a_time),
 		cmocka_unit_test(test_real_signals),
 		cmocka_unit_test(test_the_wall_clock_jumps),
 		cmocka_unit_test(test_the_host_sleeps_an_hour),
