@@ -5,10 +5,12 @@ import fnmatch
 import os
 
 import plan
+import ucx
 
 OUTSIDE = ["mooncake", "nixl"]
 PEERS = ["memcpy", "redis", "memcached", *OUTSIDE]
-ALONE = ["roundtrip", "copy", "untouched", "ucx"]  # suites that print a table of their own
+# Suites that print a table of their own, and what --case knows them by.
+ALONE = {name: [name] for name in ("roundtrip", "copy", "untouched")} | {"ucx": ucx.names()}
 
 
 def positive(text):
@@ -103,5 +105,5 @@ def names(options):
     found = [(n, c.suite) for g in groups(options) for c in g.cases for n in g.names(c)]
     found += [(f"resolve-{n}", "resolve") for n in plan.RESOLVE_KEYS]
     found += [(name, "tier") for size in plan.TIER_BLOBS for name in plan.tier_cases(size)]
-    found += [(name, name) for name in ALONE]
+    found += [(name, suite) for suite, cases in ALONE.items() for name in cases]
     return [name for name, suite in found if wanted(options, name, suite)]

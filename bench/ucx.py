@@ -3,6 +3,7 @@ moving as many bytes one operation at a time, in turns. A put of slabyard's is t
 more than a transfer: alloc, commit, and the flush that the commit waits for."""
 
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -87,6 +88,21 @@ class Ours:
         return self.process.wait(PERFTEST_S)
 
 
+def names():
+    return [f"ucx-{op}-{size_name(nbytes)}" for nbytes, _ in SIZES for op in TESTS]
+
+
+def records(name, ours, theirs, nbytes, rounds):
+    """As bench/driver has them. What one took is a mean, so that no p99 is known, and of the CPU
+    ucx_perftest says nothing."""
+    for who, us in (("slabyard", ours), ("ucx", theirs)):
+        if us is not None:
+            yield {"case": name, "who": who, "p50_us": us, "p99_us": None,
+                   "gb_s": nbytes / us / 1e3, "client_cpu_s_per_gib": None,
+                   "server_cpu_s_per_gib": None, "runs": rounds,
+                   "ours_over_theirs": ours / us}  # fmt: skip
+
+
 def line(name, ours, theirs, nbytes):
     words = f"{name:<12} {ours:>10.1f} {nbytes / ours / 1e3:>7.2f}"
     if theirs is None:
@@ -98,6 +114,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build-bench")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", metavar="FILE", help="write the records there")
     options = parser.parse_args()
     program = shutil.which("ucx_perftest")
     if program is None:
@@ -108,7 +125,7 @@ def main():
           f"one, on average, medians of {options.rounds} rounds in turn")  # fmt: skip
     print(f"{'us':<12} {'slabyard':>10} {'GB/s':>7} "
           f"{'perftest':>10} {'GB/s':>7} {'ours/theirs':>12}")  # fmt: skip
-    ours = Ours(options.build)
+    ours, found = Ours(options.build), []
     for nbytes, count in SIZES:
         for op in TESTS:
             mine, theirs = [], []
@@ -116,8 +133,12 @@ def main():
                 mine.append(ours.measure(op, nbytes, count))
                 theirs.append(perftest(program, op, nbytes, count) if program else None)
             other = None if None in theirs else statistics.median(theirs)
-            print(line(f"{op}-{size_name(nbytes)}", statistics.median(mine), other, nbytes),
-                  flush=True)  # fmt: skip
+            name, mine = f"{op}-{size_name(nbytes)}", statistics.median(mine)
+            print(line(name, mine, other, nbytes), flush=True)
+            found += records(f"ucx-{name}", mine, other, nbytes, options.rounds)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(found, file)
     return ours.close()
 
 

@@ -1,7 +1,8 @@
 /* A real cluster for tests and benches in C: the directory and each unit are this program run
  * again, around the shipped code, in a run directory of their own. Where the environment has
  * TEST_SSD_DIR and TEST_SSD_BYTES, units have such a disk tier; where it has TEST_LEASES, they
- * hold leases of the usual times.
+ * hold leases of the usual times. TEST_RUN_DIRS: where run directories are made, otherwise /tmp,
+ * by one who removes what a program that is killed leaves there.
  *
  * SLABYARD_TEST_UNIT_HOST and SLABYARD_TEST_UNIT_LISTEN name hosts and addresses of units, dealt
  * out in turn; SLABYARD_TEST_UNIT_POLICY lets UCX reach them; with SLABYARD_TEST_NO_EAGER no
