@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GONE_S = 10  # until a process that was killed is
 EXEC_LOOKS = 1000
 TICK_S = 1  # the time of a file is behind the clock by some milliseconds
-GIVES_WAY = 10  # the niceness of what does
+GIVES_WAY, NICEST = 5, 19  # so much nicer is what does: a third of the weight of the others
 GROUP_TRIES, GROUP_PAUSE_S = 20, 0.1  # the kernel takes one change of a group's at a time
 
 running = set()  # process groups to end with us
@@ -104,11 +104,11 @@ def is_of(path, since):
 def give_way(process):
     """Puts a command and what it will start behind all others. The kernel may count each session
     as one, whatever its processes are: then the session has its niceness."""
-    nice = max(GIVES_WAY, os.getpriority(os.PRIO_PROCESS, 0))
+    nice = min(NICEST, os.getpriority(os.PRIO_PROCESS, 0) + GIVES_WAY)
     os.setpriority(os.PRIO_PROCESS, process, nice)
     for _ in range(GROUP_TRIES):
         try:
-            Path(f"/proc/{process}/autogroup").write_text(str(nice))
+            Path(f"/proc/{process}/autogroup").write_text(str(GIVES_WAY))
             return
         except BlockingIOError:
             time.sleep(GROUP_PAUSE_S)

@@ -143,15 +143,16 @@ class Runner:
         directory, stamp = OUT / name, OUT / name / "configured-as"
         targets = variables.pop("TARGETS", "all").split(",")
         env = self.environment(name) | variables
+        limit_s = BUILD_LIMIT_S * self.slower
         if not stamp.exists() or stamp.read_text() != " ".join(words):
             shutil.rmtree(directory, ignore_errors=True)
             setup = [self.options.meson, "setup", str(directory), *options]
-            status, output = execute(setup, log, BUILD_LIMIT_S, env)
+            status, output = execute(setup, log, limit_s, env)
             if status != 0:
                 return Count(failed=1, note="meson setup failed")
             stamp.write_text(" ".join(words))
         ninja = [self.options.ninja, "-C", str(directory), "-k", "0", *targets]
-        status, output = execute(ninja, log, BUILD_LIMIT_S, env)
+        status, output = execute(ninja, log, limit_s, env)
         if status != 0:
             return Count(failed=1, note="out of time" if status is None else "does not build")
         if re.search(r"\bwarning:", output):
