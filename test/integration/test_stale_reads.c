@@ -6,6 +6,7 @@
 #include <semaphore.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "cluster.h"
@@ -13,7 +14,8 @@
 #include "number_of.h"
 #include "slow_get.h"
 
-enum { SLAB_BYTES = 4 << 20, ROWS = SLOW_GET_ROWS, LARGE = 50000, JUNK_ROW = 100, JUNK_MAX = 512 };
+enum { SLAB_BYTES = 4 << 20, ROWS = SLOW_GET_ROWS, LARGE = 50000, JUNK_ROW = 100, JUNK_MAX = 512,
+       POLL_US = 2000 };
 static const uint64_t SECOND_NS = 1000000000u;
 static const uint64_t PIN_NS = 1000000000u; /* of a cluster with short leases */
 
@@ -150,6 +152,8 @@ static void give_it_to_others(void)
 		else
 			assert_int_equal(status, SY_E_UNIT_FULL);
 		full = status != SY_OK && is_plain(&free_bytes);
+		if (status != SY_OK && !full)
+			usleep(POLL_US); /* a pin's end tells nobody */
 	}
 	assert_true(full);
 	assert_true(key.row < JUNK_ROW + JUNK_MAX);
@@ -161,8 +165,10 @@ static void clear_all(void)
 
 	clear_from(0, ROWS);
 	clear_from(JUNK_ROW, JUNK_MAX);
-	while (!is_plain(&free_bytes) || free_bytes != SLAB_BYTES)
+	while (!is_plain(&free_bytes) || free_bytes != SLAB_BYTES) {
 		assert_true(sy_clock_now_ns() < end_ns);
+		usleep(POLL_US);
+	}
 }
 
 static void check_bytes(const uint8_t *bytes, uint64_t row, uint8_t salt)
