@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <sched.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #include "sanitized.h"
 
 enum { UNITS = 2, SLAB_BYTES = 4 << 20, BIG = 20000 };
+/* A unit's own: what it opens when it is first needed, and a connection that is just closed. */
+enum { SPARE_FDS = 8 };
 enum { CLIENTS = SANITIZED ? 50 : 1000, TURNS = SANITIZED ? 500 : 10000 };
 
 static struct cluster cluster;
@@ -113,10 +116,27 @@ static void one_client(void)
 	sy_result_free(view);
 }
 
+static size_t descriptors_of(pid_t pid)
+{
+	char path[48];
+
+	snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+	return entries_of(path);
+}
+
+/* A unit hears of a client's end a little after it. */
+static void expect_descriptors(pid_t pid, size_t most)
+{
+	for (int i = 0; i < 20000 && descriptors_of(pid) > most; i++)
+		poll(NULL, 0, 1);
+	assert_true(descriptors_of(pid) <= most);
+}
+
 /* Kind: counters that only grow. */
 static void test_many_clients(void **state)
 {
 	int count = client_count();
+	size_t of_unit = descriptors_of(cluster.units[0]) + SPARE_FDS;
 
 	(void)state;
 	/* What is made once and kept, malloc's arenas and thread stacks among it. */
@@ -128,6 +148,7 @@ static void test_many_clients(void **state)
 		one_client();
 	assert_int_equal(entries_of("/proc/self/fd"), fds);
 	expect_threads(threads);
+	expect_descriptors(cluster.units[0], of_unit);
 	size_t now = resident_bytes();
 	print_message("%d clients: %zu KiB, then %zu\n", count, resident / 1024, now / 1024);
 	if (!SANITIZED)
