@@ -10,7 +10,11 @@ import ucx
 OUTSIDE = ["mooncake", "nixl"]
 PEERS = ["memcpy", "redis", "memcached", *OUTSIDE]
 # Suites that print a table of their own, and what --case knows them by.
-ALONE = {name: [name] for name in ("roundtrip", "copy", "untouched")} | {"ucx": ucx.names()}
+ALONE = {name: [name] for name in ("roundtrip", "copy", "untouched")} | {
+    "ucx": ucx.names(),
+    "transferqueue": [f"transferqueue-{step}" for step in ("put", "get", "clear")],
+}
+IF_NAMED = ["transferqueue"]
 
 
 def positive(text):
@@ -85,9 +89,9 @@ def parse(description):
 
 
 def wanted(options, name, suite):
-    return (not options.suite or suite in options.suite) and (
-        not options.case or fnmatch.fnmatch(name, options.case)
-    )
+    if suite not in (options.suite or set(plan.SUITES) - set(IF_NAMED)):
+        return False
+    return not options.case or fnmatch.fnmatch(name, options.case)
 
 
 def groups(options):

@@ -141,6 +141,7 @@ SUITES = {
     "roundtrip": "what a control round trip costs over ZeroMQ, a unix socket, shared memory",
     "copy": "put and get of 16 MiB against memcpy, bench_copy's own output",
     "ucx": "put and get of 64 KiB, 1 and 64 MiB over UCX by TCP, beside ucx_perftest",
+    "transferqueue": "through its API, beside its own storage: only if named, as it installs Ray",
     "untouched": "calls a second of clients while another client and another unit die",
 }
 

@@ -6,7 +6,8 @@ the timed region. Two times are told: of the storage calls alone (the manager's 
 the word to the controller, and get_data), and of the whole API. The rest of the latter is
 TransferQueue's own and the same for all.
 
-    scripts/python transferqueue run bench/transferqueue.py
+    scripts/bench --suite transferqueue
+    scripts/python transferqueue run bench/transferqueue.py    the same with other CPUs
 """
 
 import argparse
@@ -29,6 +30,11 @@ BLOCKS = {
         "local_buffer_size": 256 << 20,
         "protocol": "tcp",
     },
+}
+WHO = {
+    "SlabyardStore": "slabyard",
+    "SimpleStorage": "transferqueue",
+    "MooncakeStore": "mooncake",
 }
 STEPS = ("put_data", "notify_data_update", "get_data", "put", "get", "clear")
 WARM_UP = 3
@@ -141,6 +147,23 @@ def run_apart(backend, options):
     return json.loads(lines[-1]), None
 
 
+def records(results, rounds):
+    """As scripts/bench has them: what each call of the API took."""
+    ours = results.get("SlabyardStore")
+    for step in ("put", "get", "clear"):
+        for backend, times in results.items():
+            us = sorted(1e6 * seconds for seconds in times[step])
+            record = {"case": f"transferqueue-{step}", "who": WHO[backend],
+                      "p50_us": statistics.median(us), "p99_us": us[len(us) * 99 // 100],
+                      "gb_s": None, "client_cpu_s_per_gib": None, "server_cpu_s_per_gib": None,
+                      "runs": rounds}  # fmt: skip
+            if ours:
+                record["ours_over_theirs"] = (
+                    1e6 * statistics.median(ours[step]) / record["p50_us"]
+                )
+            yield record
+
+
 def table(results):
     print(f"{'ms, median of rounds':24}" + "".join(f"{name:>15}" for name in results))
     made = {}
@@ -166,6 +189,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", metavar="FILE", help="write records of the API's times there")
     parser.add_argument("--only", choices=BLOCKS, help="one backend, in this process, as JSON")
     options = parser.parse_args()
     if options.only:
@@ -180,6 +204,9 @@ def main():
             results[backend] = times
     if results:
         table(results)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(list(records(results, options.rounds)), file)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,8 @@ class TestArguments(unittest.TestCase):
 
     def test_only_what_is_asked_for_is_listed(self):
         self.assertEqual(self.names("--suite", "clear"), ["clear-10000"])
+        self.assertIn("transferqueue-put", self.names("--suite", "transferqueue"))
+        self.assertNotIn("transferqueue-put", self.names())  # that installs much
         self.assertEqual(self.names("--case", "units-25*"), ["units-256"])
         self.assertEqual(self.names("--suite", "resolve", "--case", "*-1M"), ["resolve-1M"])
         self.assertEqual(self.names("--suite", "units", "--units-max", "4"),
