@@ -312,6 +312,7 @@ static void close_loop(struct sy_daemon_loop *loop)
 	if (loop->signal_fd >= 0)
 		close(loop->signal_fd);
 	sy_serve_room_free(loop->room);
+	free(loop->wakes_ns);
 	free(loop->daemons);
 	free(loop);
 }
@@ -333,16 +334,18 @@ int sy_unit_run(const struct sy_unit_config *first, uint32_t count)
 {
 	struct sy_daemon_loop *loop = aligned_alloc(64, sizeof *loop);
 	struct sy_daemon *daemons = calloc(count, sizeof *daemons);
+	uint64_t *wakes_ns = calloc(count, sizeof *wakes_ns);
 	struct sy_serve_room *room = sy_serve_room_new();
-	if (loop == NULL || daemons == NULL || room == NULL) {
+	if (loop == NULL || daemons == NULL || wakes_ns == NULL || room == NULL) {
 		fprintf(stderr, "slabyard unit %u: out of memory\n", first->unit_id);
 		sy_serve_room_free(room);
 		free(loop);
+		free(wakes_ns);
 		free(daemons);
 		return 1;
 	}
-	*loop = (struct sy_daemon_loop){.daemons = daemons, .room = room, .epoll_fd = -1,
-	                                .signal_fd = -1};
+	*loop = (struct sy_daemon_loop){.daemons = daemons, .wakes_ns = wakes_ns, .room = room,
+	                                .epoll_fd = -1, .signal_fd = -1};
 	sy_error err = {0};
 	for (uint32_t i = 0; i < count; i++)
 		init_unit(&daemons[i], loop, i, first);

@@ -86,9 +86,9 @@ static bool let_go(struct sy_daemon_loop *loop, uint32_t place)
 	sy_ring_attend(&lane->in, false);
 	bool work = has_work(lane);
 	if (work) {
-		struct sy_daemon *daemon = &loop->daemons[loop->attended[place].unit];
-		sy_peers_add_work(&daemon->peers, loop->attended[place].index);
-		daemon->wakes_ns = 0;
+		uint32_t unit = loop->attended[place].unit;
+		sy_peers_add_work(&loop->daemons[unit].peers, loop->attended[place].index);
+		loop->wakes_ns[unit] = 0;
 	}
 	loop->attended[place].index = 0;
 	return work;

@@ -257,7 +257,7 @@ static int sleep_ms(const struct sy_daemon_loop *loop)
 {
 	uint64_t wakes_ns = UINT64_MAX;
 	for (uint32_t i = 0; i < loop->count; i++)
-		wakes_ns = sy_min_u64(wakes_ns, loop->daemons[i].wakes_ns);
+		wakes_ns = sy_min_u64(wakes_ns, loop->wakes_ns[i]);
 	return wakes_ns == 0 ? 0 : sy_clock_poll_ms(sy_clock_now_ns(), wakes_ns);
 }
 
@@ -270,7 +270,7 @@ static void touch_all(struct sy_daemon_loop *loop, const struct epoll_event *eve
 	for (int i = 0; i < count; i++)
 		sy_daemon_touch(daemon_of(loop, &events[i]), now_ns);
 	for (uint32_t i = 0; i < loop->count; i++) {
-		if (loop->daemons[i].wakes_ns <= now_ns)
+		if (loop->wakes_ns[i] <= now_ns)
 			sy_daemon_touch(&loop->daemons[i], now_ns);
 	}
 }
@@ -294,7 +294,7 @@ static sy_status turn(struct sy_daemon_loop *loop, sy_error *err)
 		loop->touched = daemon->next_touched;
 		daemon->is_touched = false;
 		run_work(daemon);
-		daemon->wakes_ns = next_turn_ns(daemon);
+		loop->wakes_ns[daemon->number] = next_turn_ns(daemon);
 	}
 	if (sy_slab_is_torn())
 		fail(&loop->daemons[0],

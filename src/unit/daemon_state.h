@@ -18,6 +18,9 @@ enum { SY_DAEMON_ATTENDED_MAX = 4 };
 /* What the units of a process share: they are served in turns, by one thread. */
 struct sy_daemon_loop {
 	struct sy_daemon *daemons;
+	/* Of each, when its next turn is to begin at the latest; 0: at once. Side by side, as all are
+	 * looked at twice a turn, whoever it is about. */
+	uint64_t *wakes_ns;
 	uint32_t count;
 	int epoll_fd, signal_fd;
 	struct sy_daemon *touched; /* that have something to do in this turn */
@@ -55,7 +58,6 @@ struct sy_daemon {
 	bool was_fenced;             /* as it was told */
 
 	uint64_t turn_ns;     /* when its last turn began */
-	uint64_t wakes_ns;    /* when its next one is to begin at the latest; 0: at once */
 	bool is_touched;
 	struct sy_daemon *next_touched;
 	bool control_due;     /* the ZeroMQ socket is to be looked at before the next sleep */
