@@ -216,6 +216,32 @@ class TestAddresses(LimitsCase):
             self.use()
             self.slabyard("down", "--run-dir", self.run_dir)
 
+    def test_a_name_whose_first_address_is_taken(self):
+        """A unit listens at the next one. The name is of a mount namespace alone."""
+        hosts = os.path.join(self.top, "hosts")
+        with open(hosts, "w") as file:
+            file.write("127.0.0.1 twice\n127.0.0.2 twice\n")
+        mount = f'mount --bind {hosts} /etc/hosts && exec "$0" "$@"'
+        inside = ["unshare", "-m", "sh", "-c", mount]
+        done = subprocess.run(
+            [*inside, "getent", "ahosts", "twice"], capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            self.skipTest("no mount may be made here")
+        first, second = dict.fromkeys(line.split()[0] for line in done.stdout.splitlines())
+        with socket.socket() as taken:
+            taken.bind((first, 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            words = ["--run-dir", self.run_dir, "--units", "1", "--slab-bytes", "4MiB", "-d"]
+            done = subprocess.run(
+                [*inside, SLABYARD, "up", *words, "--listen", f"tcp://twice:{port}", "--insecure"],
+                capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with socket.create_connection((second, port), timeout=PATIENCE_S) as greeted:
+                self.assertEqual(greeted.recv(1), b"\xff")  # ZeroMQ's greeting
+
 
 class TestRunDirectories(LimitsCase):
     def test_read_only(self):
