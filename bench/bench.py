@@ -197,7 +197,7 @@ def pin(options):
     say(f"bench: CPUs {', '.join(map(str, cpus))}")
 
 
-def show(options, records, notes):
+def show(records, notes):
     if records:
         print(table.table(records))
     resolved = [r for r in records if "ns_per_row" in r]
@@ -211,9 +211,6 @@ def show(options, records, notes):
         print("\ngoals\n" + goals)
     for note in notes:
         print(note)
-    if options.svg:
-        with open(options.svg, "w") as file:
-            file.write(plot.svg(records))
 
 
 def run_alone(options, name):
@@ -251,7 +248,7 @@ def main():
     for run in (run_resolve, run_tier):
         found, ok = run(options)
         records, all_ok = records + found, all_ok and ok
-    show(options, records, sorted(set(notes)))
+    show(records, sorted(set(notes)))
     for suite, cases in ALONE.items():
         if any(wanted(options, case, suite) for case in cases):
             found, ok = run_alone(options, suite)
@@ -259,6 +256,9 @@ def main():
     if options.json:
         with open(options.json, "w") as file:
             json.dump(records, file, indent=1)
+    if options.svg:
+        with open(options.svg, "w") as file:
+            file.write(plot.svg(records))
     say(f"bench: {time.monotonic() - start:.0f} s")
     return 0 if all_ok else 1
 

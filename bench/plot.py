@@ -11,8 +11,13 @@ COLORS = {
     "redis-tuned": "#7fb3d5",
     "memcached": "#27ae60",
     "memcached-tuned": "#82d3a3",
+    "transferqueue": "#8e44ad",
+    "mooncake": "#e67e22",
+    "nixl": "#f1c40f",
+    "ucx": "#16a085",
+    "odirect": "#2c3e50",
 }
-LEFT, WIDTH, LINE, TOP = 190, 620, 20, 70
+LEFT, WIDTH, LINE, TOP = 190, 620, 20, 88
 
 
 def points(records):
@@ -43,11 +48,13 @@ def axis(low, high, height, place):
     return parts
 
 
-def legend():
-    parts, x = [], LEFT
-    for who, color in COLORS.items():
-        parts.append(f'<circle cx="{x}" cy="34" r="5" fill="{color}"/>')
-        parts.append(text(x + 9, 38, who))
+def legend(drawn):
+    parts, x, y = [], LEFT, 34
+    for who in [who for who in COLORS if who in drawn]:
+        if x + 9 + 7 * len(who) > LEFT + WIDTH:
+            x, y = LEFT, y + 18
+        parts.append(f'<circle cx="{x}" cy="{y}" r="5" fill="{COLORS[who]}"/>')
+        parts.append(text(x + 9, y + 4, who))
         x += 24 + 7 * len(who)
     return parts
 
@@ -68,7 +75,7 @@ def svg(records):
         '<rect width="100%" height="100%" fill="white"/>',
         text(LEFT, 16, "time of an operation over slabyard's (right: slower than slabyard)"),
     ]
-    parts += legend() + axis(low, high, height, place)
+    parts += legend({who for by in cases.values() for who in by}) + axis(low, high, height, place)
     for i, (case, by) in enumerate(cases.items()):
         y = TOP + LINE * i + LINE / 2
         parts.append(text(LEFT - 10, y + 4, case, "end"))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from xml.etree import ElementTree
 
 SOURCE = os.environ.get("SLABYARD_SOURCE", os.path.join(os.path.dirname(__file__), "..", ".."))
 BENCH = os.path.join(SOURCE, "scripts", "bench")
@@ -15,6 +16,7 @@ PATIENCE_S = 60
 sys.path.insert(0, os.path.join(SOURCE, "bench"))
 
 import bench  # noqa: E402
+import plot  # noqa: E402
 
 # Starts a process that would not end, makes a file, and says where and what.
 LEAVES_ALL = """
@@ -70,6 +72,21 @@ class TestArguments(unittest.TestCase):
         done = run("--suite", "small", "--help")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("roundtrip", done.stdout)
+
+
+class TestPlot(unittest.TestCase):
+    def test_every_contender_is_drawn_inside(self):
+        ratios = {who: 0.01 * n for n, who in enumerate(plot.COLORS, 1)} | {"slabyard": 1}
+        records = [
+            {"case": f"put-{size}", "who": who, "ours_over_theirs": ratio}
+            for size in ("64B", "4KiB") for who, ratio in ratios.items()
+        ]  # fmt: skip
+        drawn = ElementTree.fromstring(plot.svg(records))
+        circles = [e for e in drawn.iter() if e.tag.endswith("circle")]
+        self.assertEqual(len(circles), 3 * len(ratios))  # two cases and what the colors mean
+        for circle in circles:
+            self.assertLess(float(circle.get("cx")), float(drawn.get("width")))
+            self.assertLess(float(circle.get("cy")), float(drawn.get("height")))
 
 
 class TestApart(unittest.TestCase):
