@@ -206,7 +206,7 @@ def show(records, notes):
             f"{r['case']}: {r['ns_per_row']:.0f} ns a key, {r['bytes_per_key']:.0f} bytes a key "
             f"in use, {r['arena_bytes_per_key']:.0f} of arena"
         )
-    goals = table.goals(records)
+    goals = table.goals(records, len(os.sched_getaffinity(0)))
     if goals:
         print("\ngoals\n" + goals)
     for note in notes:

@@ -145,12 +145,16 @@ SUITES = {
     "untouched": "calls a second of clients while another client and another unit die",
 }
 
+# --cpus with one CPU alone is how the other is measured.
+TWO_COPIERS = "memcpy's time, by two threads against one"
+ONE_COPIER = 1 / 0.95, "0.95 of memcpy, by one thread against one"
+
 # case, against whom (the fastest of them), at most so much of their time, as the table words it
 GOALS = [
-    ("put-64MiB", ["memcpy"], 1.0, "memcpy's time, by two threads against one"),
-    ("get-64MiB", ["memcpy"], 1.0, "memcpy's time, by two threads against one"),
-    ("put-1GiB", ["memcpy"], 1.0, "memcpy's time, by two threads against one"),
-    ("get-1GiB", ["memcpy"], 1.0, "memcpy's time, by two threads against one"),
+    ("put-64MiB", ["memcpy"], 1.0, TWO_COPIERS),
+    ("get-64MiB", ["memcpy"], 1.0, TWO_COPIERS),
+    ("put-1GiB", ["memcpy"], 1.0, TWO_COPIERS),
+    ("get-1GiB", ["memcpy"], 1.0, TWO_COPIERS),
     ("put-1MiB", ["memcpy"], 1 / 0.7, "0.7 of memcpy"),
     ("get-1MiB", ["memcpy"], 1 / 0.7, "0.7 of memcpy"),
     ("put-4KiB", ["redis", "redis-tuned"], 0.7, "0.7 of redis's time"),

@@ -55,8 +55,9 @@ def table(records):
     return "\n".join(lines)
 
 
-def goals(records):
-    """A line a goal whose case ran: the value, the bound, and whether it is met."""
+def goals(records, cpu_count):
+    """A line a goal whose case ran: the value, the bound, and whether it is met. A large value is
+    copied by two threads where there are two CPUs."""
     by = {(r["case"], r["who"]): r for r in records if "error" not in r}
     lines = []
 
@@ -70,6 +71,8 @@ def goals(records):
         else:
             ratios = [by[case, r].get("ours_over_theirs") for r in rivals if (case, r) in by]
         ratios = [r for r in ratios if r]
+        if words == plan.TWO_COPIERS and cpu_count == 1:
+            bound, words = plan.ONE_COPIER
         if ratios:  # the fastest of them counts
             add(case, words, max(ratios), bound)
     for case, name, bound, words in plan.OWN_GOALS:
