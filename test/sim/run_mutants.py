@@ -19,7 +19,7 @@ from pathlib import Path
 INVARIANTS = 10
 LEAST_AN_INVARIANT = 2
 LIMIT_S = 600
-CHUNK = 10  # seeds at a time with --brief
+CHUNK = 6  # seeds at a time with --brief
 CAUGHT = re.compile(r"^I(\d+): ")
 SEED = re.compile(r"^seed (\d+), step")
 
