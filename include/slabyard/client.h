@@ -226,8 +226,8 @@ typedef struct sy_unit_report {
 	size_t byte_count, count_count;
 } sy_unit_report;
 
-/* Asks every unit at once; units that do not answer in time are reported as such, which is no
- * failure. reports holds sy_client_unit_count items. */
+/* Asks every unit at once; units that do not answer in time (2 s where no deadline is given) are
+ * reported as such, which is no failure. reports holds sy_client_unit_count items. */
 SY_API sy_status sy_client_reports(sy_client *client, uint64_t deadline_ns,
                                    sy_unit_report *reports, sy_error *err);
 

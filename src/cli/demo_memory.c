@@ -7,10 +7,13 @@
 
 /* A client tells its units within two heartbeats, of 2 s by default, that it has let go. */
 enum { TRIES = 1000, PAUSE_NS = 10000000 };
+/* A unit is given 2 s to answer, in which a busy host may not even have connected to it. */
+enum { ANSWER_TRIES = 15 };
 
 static sy_status reports_read(const sy_unit_report *reports, struct sy_demo_memory *memory,
                               sy_error *err)
 {
+	memory->capacity_bytes = memory->free_sum = 0;
 	for (uint32_t u = 0; u < memory->unit_count; u++) {
 		const sy_unit_report *report = &reports[u];
 		if (!report->answered)
@@ -34,10 +37,15 @@ sy_status sy_demo_memory_read(sy_client *client, struct sy_demo_memory *ret_memo
 	sy_status status = SY_OK;
 	if (reports == NULL || memory.free_bytes == NULL)
 		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	if (status == SY_OK)
+	bool again = status == SY_OK;
+	for (uint32_t tries = 0; tries < ANSWER_TRIES && again; tries++) {
+		again = false;
 		status = sy_client_reports(client, 0, reports, err);
-	if (status == SY_OK)
-		status = reports_read(reports, &memory, err);
+		if (status == SY_OK) {
+			status = reports_read(reports, &memory, err);
+			again = status != SY_OK;
+		}
+	}
 	free(reports);
 	if (status == SY_OK)
 		*ret_memory = memory;

@@ -107,9 +107,6 @@ void sy_link_pump(struct sy_link *link, uint64_t now_ns);
 /* link_connect.c. Drops the lock while it connects; one thread at a time does, others go on.
  * welcome_ns: the instant by which the unit must have answered; deadline_ns: the end of all. */
 void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadline_ns);
-/* The unit lets this process in neither now nor later, as link->failure says: what waits for it
- * waits in vain. */
-void sy_link_refuse_waiting(struct sy_link *link, uint64_t now_ns);
 /* What its descriptor in the epoll set reported. */
 void sy_link_ready(struct sy_link *link, bool local_socket);
 void sy_link_bye(struct sy_link *link);

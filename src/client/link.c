@@ -267,12 +267,6 @@ void sy_link_pump(struct sy_link *link, uint64_t now_ns)
 		sy_link_disconnect(link, now_ns);
 		run_effects(link, now_ns);
 	}
-	if (link->control != NULL &&
-	    sy_control_client_refusal(link->control, &link->failure) != SY_OK) {
-		sy_link_disconnect(link, now_ns);
-		sy_link_refuse_waiting(link, now_ns);
-		run_effects(link, now_ns);
-	}
 	sy_hub_keep_by(link->hub, sy_machine_deadline(link->machine));
 }
 

@@ -28,11 +28,6 @@ static void fail_waiting(struct sy_link *link, uint64_t incarnation, uint64_t no
 	}
 }
 
-void sy_link_refuse_waiting(struct sy_link *link, uint64_t now_ns)
-{
-	fail_waiting(link, 0, now_ns);
-}
-
 /* The unit has just handed its slab over, and the time that mapping it took was ours. */
 static void wait_anew(struct sy_link *link, uint64_t now_ns)
 {
@@ -248,7 +243,7 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 		if (info.state == SY_UNIT_DEAD)
 			fail_waiting(link, info.incarnation, sy_clock_now_ns());
 		else if (status == SY_E_AUTH)
-			sy_link_refuse_waiting(link, sy_clock_now_ns());
+			fail_waiting(link, 0, sy_clock_now_ns());
 	}
 	sy_link_pump(link, sy_clock_now_ns());
 	for (struct sy_waiter *w = hub->waiters; w != NULL; w = w->next)

@@ -124,7 +124,8 @@ static sy_status ask_all(sy_client *client, uint64_t deadline_ns, sy_unit_report
 		status = sy_fail(err, SY_E_SYS, __func__, "out of memory");
 	if (status == SY_OK)
 		status = sy_hub_refresh(client->hub, end_ns, err);
-	end_ns = sy_min_u64(end_ns, sy_clock_now_ns() + REPORT_NS);
+	if (deadline_ns == 0)
+		end_ns = sy_min_u64(end_ns, sy_clock_now_ns() + REPORT_NS);
 	for (uint32_t u = 0; status == SY_OK && u < unit_count; u++) {
 		struct sy_unit_info info;
 

@@ -53,11 +53,5 @@ int sy_control_client_fd(const struct sy_control_client *client);
 bool sy_control_client_send(struct sy_control_client *client, const void *message, size_t bytes);
 bool sy_control_client_receive(struct sy_control_client *client, const void **ret_message,
                                size_t *ret_bytes);
-/* Over tcp: SY_E_AUTH, if who listens there asks for keys that the client has not, or for none.
- * SY_OK: not so far as is known, and for good once a connection was whole. */
-sy_status sy_control_client_refusal(struct sy_control_client *client, sy_error *err);
-/* Over tcp: who listens there hung up before the connection was whole, as one that has other keys
- * does, but also one that is short of descriptors or just ends. */
-bool sy_control_client_hung_up(const struct sy_control_client *client);
 
 #endif

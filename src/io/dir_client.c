@@ -31,7 +31,6 @@ struct asking {
 	uint64_t request_id;
 	uint64_t sent_ns; /* of the try that was answered */
 	struct sy_buf message;
-	bool hung_up; /* in one of the tries, before the connection was whole */
 	struct sy_unit_info *units; /* lent for the reply's list */
 	uint32_t unit_capacity;
 	struct sy_dir_reply reply;
@@ -132,9 +131,6 @@ static sy_status try_once(struct asking *asking, uint64_t try_deadline_ns, sy_er
 	status = sy_control_client_send(socket, asking->message.data, asking->message.bytes)
 	             ? reply_await(asking, socket, try_deadline_ns, err)
 	             : SY_E_BUSY;
-	if (status == SY_E_BUSY && sy_control_client_refusal(socket, err) != SY_OK)
-		status = SY_E_AUTH;
-	asking->hung_up |= sy_control_client_hung_up(socket);
 	sy_control_client_close(socket, 0);
 	return status;
 }
@@ -184,7 +180,6 @@ static sy_status ask(struct asking *asking, const struct sy_dir_request *request
 	asking->op = sent.op;
 	asking->request_id = sent.request_id;
 	asking->reply = (struct sy_dir_reply){0};
-	asking->hung_up = false;
 	sy_dir_request_encode(&sent, &asking->message);
 	sy_status status = asking->message.failed
 	                       ? sy_fail(err, SY_E_SYS, __func__, "out of memory")
@@ -199,9 +194,7 @@ static sy_status ask(struct asking *asking, const struct sy_dir_request *request
 	sy_buf_free(&asking->message);
 	if (status == SY_E_BUSY)
 		return sy_fail(err, SY_E_TIMEOUT, __func__,
-		               "the directory at %.120s did not answer in time%s", client->address,
-		               asking->hung_up ? ", and hung up on this client: it may have other keys, "
-		                                 "or too few descriptors (ulimit -n)" : "");
+		               "the directory at %.120s did not answer in time", client->address);
 	if (status == SY_OK && asking->reply.fault != SY_DIR_FAULT_NONE)
 		return refused(asking, err);
 	return status;
