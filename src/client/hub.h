@@ -80,6 +80,7 @@ struct sy_call {
 	uint64_t dead_incarnation; /* if found_dead: of the unit that the directory's list showed */
 	uint64_t waits_since_ns; /* for its unit: since it was started, or what was ours was done */
 	bool done, found_dead, refused, settled; /* refused: it never reached the unit, nor will */
+	bool outlived; /* the unit it went to first died, and the answer is of another in its place */
 };
 
 /* A call has ended. True: it was filled in for another operation, which starts at once. */

@@ -35,6 +35,22 @@ static const char *call_name(enum sy_op_kind kind)
 	return "status";
 }
 
+/* The directory says that the incarnation is dead. Of what another one in its place holds by now
+ * that says nothing, and what was put into the dead one is nowhere: all starts anew there, but
+ * what names something of the dead one, or still uses the caller's memory. */
+static bool has_successor(struct sy_hub *hub, const struct sy_call *call)
+{
+	struct sy_unit_info info;
+	enum sy_op_kind kind = call->op.kind;
+
+	if (kind == SY_OP_KIND_COMMIT || kind == SY_OP_KIND_PIN_CHECK || call->op.in_flight ||
+	    (kind == SY_OP_KIND_SCAN && call->op.scan.cursor != 0) ||
+	    sy_hub_refresh(hub, call->op.deadline_ns, NULL) != SY_OK ||
+	    !sy_hub_unit_info(hub, call->unit_id, &info))
+		return false;
+	return info.state != SY_UNIT_NONE && info.state != SY_UNIT_DEAD;
+}
+
 /* A put wraps what it cannot name better. */
 static sy_status refused_status(enum sy_op_kind kind)
 {
@@ -130,9 +146,14 @@ bool sy_hub_settle(struct sy_hub *hub, struct sy_call *call)
 		if (call->found_dead)
 			incarnation = call->dead_incarnation;
 		says = sy_hub_ask(hub, call->unit_id, incarnation, call->op.deadline_ns);
-		if (end == SY_OP_END_SESSION && says == SY_DIRECTORY_ALIVE &&
-		    may_start_anew(call->op.kind) &&
-		    sy_clock_now_ns() + ASK_AGAIN_NS < call->op.deadline_ns) {
+		bool outlived = says == SY_DIRECTORY_DEAD && has_successor(hub, call);
+		bool anew = outlived || (end == SY_OP_END_SESSION && says == SY_DIRECTORY_ALIVE &&
+		                         may_start_anew(call->op.kind));
+
+		if (anew && sy_clock_now_ns() + ASK_AGAIN_NS < call->op.deadline_ns) {
+			if (end == SY_OP_END_LATE)
+				sy_hub_unpin(hub, call->unit_id, incarnation, call->op.name);
+			call->outlived |= outlived;
 			call->settled = false;
 			return false;
 		}

@@ -280,22 +280,36 @@ static uint64_t row_of(const struct sy_resolve_args *asked, uint32_t k)
 	return asked->rows[asked->field_of != NULL ? k : k / asked->field_count];
 }
 
-/* What the unit's disk lost fails its part; the other keys can be asked for again. */
+/* By the unit itself; or its answer is of one that came for a dead one, whose keys it has not. */
+static bool is_gone(const struct sy_lookup_part *part, size_t k)
+{
+	uint8_t found = part->call.op.reply.resolved.found[k];
+
+	return sy_found_is_lost(found) || (part->call.outlived && found == SY_FOUND_ABSENT);
+}
+
+/* What a unit or its disk lost fails its part; the other keys can be asked for again. */
 static void check_losses(struct sy_hub *hub, struct sy_lookup_part *part)
 {
 	struct sy_call *call = &part->call;
 	const uint8_t *found = call->op.reply.resolved.found;
 
 	for (uint32_t k = 0; k < call->op.reply.key_count; k++) {
-		if (!sy_found_is_lost(found[k]))
+		if (!is_gone(part, k))
 			continue;
+		unsigned long long row = row_of(&call->op.resolve, k);
+
 		if (sy_lookup_part_pinned(part))
 			sy_hub_unpin(hub, call->unit_id, call->op.incarnation, call->op.name);
-		call->status = sy_fail(&call->error, SY_E_LOST, "get",
-		                       "the disk of unit %u lost the value of row %llu: %s",
-		                       call->unit_id, (unsigned long long)row_of(&call->op.resolve, k),
-		                       why_lost(found[k]));
-		call->error.reason = "disk";
+		bool died = found[k] == SY_FOUND_ABSENT;
+
+		call->status = died
+			? sy_fail(&call->error, SY_E_LOST, "get",
+			          "unit %u died, and the value of row %llu with it", call->unit_id, row)
+			: sy_fail(&call->error, SY_E_LOST, "get",
+			          "the disk of unit %u lost the value of row %llu: %s", call->unit_id, row,
+			          why_lost(found[k]));
+		call->error.reason = died ? "dead" : "disk";
 		part->some_lost = true;
 		return;
 	}
@@ -303,7 +317,7 @@ static void check_losses(struct sy_hub *hub, struct sy_lookup_part *part)
 
 static bool is_lost(const struct sy_lookup_part *part, size_t k)
 {
-	return !part->some_lost || sy_found_is_lost(part->call.op.reply.resolved.found[k]);
+	return !part->some_lost || is_gone(part, k);
 }
 
 /* Blames the keys that are lost, of columns their rows: one row's items stand side by side. */

@@ -323,6 +323,29 @@ static void expect_text(sy_client *client, uint64_t row, int flags, const char *
 	sy_result_free(result);
 }
 
+/* Who has not heard yet that the unit was replaced finds in it what others put there since, and of
+ * the rest alone hears that it is lost; who has heard finds that it is not there. */
+static void expect_replaced(sy_client *client, uint64_t anew, uint64_t gone)
+{
+	sy_key keys[] = {{anew, "a", 1}, {gone, "a", 1}};
+	uint32_t failed[2];
+	sy_error err = {.indexes = failed, .index_capacity = 2};
+	sy_result *result = NULL;
+	sy_value value;
+	sy_status status = sy_client_get(client, keys, 2, SY_GET_COPY, 0, &result, &err);
+
+	if (status == SY_OK) {
+		assert_true(sy_result_value(result, 0, &value));
+		assert_false(sy_result_value(result, 1, &value));
+	} else {
+		assert_int_equal(status, SY_E_LOST);
+		assert_int_equal(err.index_count, 1);
+		assert_int_equal(failed[0], 1);
+	}
+	sy_result_free(result);
+	expect_text(client, anew, SY_GET_COPY, "anew");
+}
+
 /* Kind: one peer's death aborts the survivors.
  * Whoever works with the units that are left goes on as if nothing had been, with what he had in
  * his hands before; and of a call that concerns all, what concerns those is done, and no more than
@@ -330,6 +353,7 @@ static void expect_text(sy_client *client, uint64_t row, int flags, const char *
 static void test_survivors_go_on(void **state)
 {
 	const uint64_t rows[UNITS] = {0, 1, 2}, more = UNITS; /* of unit 0 */
+	const uint64_t gone = UNITS + 1;                      /* of unit 1 */
 	sy_key key = {0, "a", 1};
 	sy_result *view = NULL;
 	sy_value value;
@@ -339,6 +363,7 @@ static void test_survivors_go_on(void **state)
 
 	(void)state;
 	must(put_text(clients[0], rows, UNITS, "stays", &err), &err);
+	must(put_text(clients[0], &gone, 1, "gone", &err), &err);
 	must(sy_client_get(clients[0], &key, 1, SY_GET_VIEW, 0, &view, &err), &err);
 	cluster_kill(&cluster, 1, SIGKILL);
 	for (int i = 0; i < 20; i++) {
@@ -361,7 +386,12 @@ static void test_survivors_go_on(void **state)
 	expect_text(clients[1], 2, SY_GET_COPY, "all");
 	cluster_restart(&cluster, 1);
 	must(put_text(clients[0], rows, UNITS, "anew", &err), &err);
-	expect_text(clients[1], 1, SY_GET_COPY, "anew");
+	expect_replaced(clients[1], 1, gone);
+	cluster_kill(&cluster, 1, SIGKILL);
+	cluster_restart(&cluster, 1);
+	must(put_text(clients[0], &rows[1], 1, "anew", &err), &err);
+	must(sy_client_clear(clients[1], &rows[1], 1, NULL, 0, 0, &entries, &err), &err);
+	assert_int_equal(entries, 1);
 	must(sy_client_clear(clients[0], rows, UNITS, NULL, 0, 0, NULL, &err), &err);
 }
 
