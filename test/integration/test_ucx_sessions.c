@@ -3,7 +3,6 @@
 #include "ucx_rig.h"
 
 #include <dirent.h>
-#include <sys/prctl.h>
 
 #include "sanitized.h"
 
@@ -109,8 +108,6 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_many)};
 
-	/* A huge page that the system happens to give counts 2 MiB that nobody asked for. */
-	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	rig_choose();
 	if (argc == 5 && strcmp(argv[1], "target") == 0)
 		return run_target(argv);
