@@ -1,16 +1,15 @@
 /* Opening and closing a client. */
-#include <errno.h>
 #include <slabyard/client.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "client_inner.h"
 #include "clock.h"
 #include "fail.h"
 #include "key.h"
 #include "open_hub.h"
+#include "runfiles.h"
 #include "ucx_policy.h"
 
 static const uint64_t CONTROL_TIMEOUT_NS = 30u * 1000000000ull;
@@ -34,19 +33,6 @@ sy_status sy_open_address(const char *run_dir, const char *directory,
 	if (length >= SY_OPEN_ADDRESS_BYTES)
 		return sy_fail(err, SY_E_INVALID, __func__, "the path to the directory is too long");
 	return SY_OK;
-}
-
-/* A cluster makes VERSION first and removes it last: where there is none nobody need be waited
- * for. */
-static sy_status check_run_dir(const char *run_dir, sy_error *err)
-{
-	char path[SY_OPEN_ADDRESS_BYTES];
-
-	if (sy_format(path, sizeof path, "%s/VERSION", run_dir) >= sizeof path ||
-	    access(path, F_OK) == 0 || errno != ENOENT)
-		return SY_OK;
-	return sy_fail(err, SY_E_SYS, "open", "no cluster runs in %s: start one with slabyard up",
-	               run_dir);
 }
 
 /* What the options leave open the environment may say, for programs that pass no options on. */
@@ -87,8 +73,9 @@ sy_status sy_open_hub(const struct sy_open *open, struct sy_hub **ret_hub, sy_er
 	sy_status status = choose_path(&config, err);
 	if (status == SY_OK)
 		status = sy_open_address(open->run_dir, open->directory, address, err);
-	if (status == SY_OK && open->run_dir != NULL)
-		status = check_run_dir(open->run_dir, err);
+	if (status == SY_OK && open->run_dir != NULL && sy_run_dir_is_bare(open->run_dir))
+		status = sy_fail(err, SY_E_SYS, "open", /* nobody need be waited for */
+		                 "no cluster runs in %s: start one with slabyard up", open->run_dir);
 	if (status != SY_OK)
 		return status;
 	config.directory = address;

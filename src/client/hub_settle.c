@@ -45,8 +45,7 @@ static bool has_successor(struct sy_hub *hub, const struct sy_call *call)
 
 	if (kind == SY_OP_KIND_COMMIT || kind == SY_OP_KIND_PIN_CHECK || call->op.in_flight ||
 	    (kind == SY_OP_KIND_SCAN && call->op.scan.cursor != 0) ||
-	    sy_hub_refresh(hub, call->op.deadline_ns, NULL) != SY_OK ||
-	    !sy_hub_unit_info(hub, call->unit_id, &info))
+	    sy_hub_ask_slot(hub, call->unit_id, call->op.deadline_ns, &info, NULL) != SY_OK)
 		return false;
 	return info.state != SY_UNIT_NONE && info.state != SY_UNIT_DEAD;
 }

@@ -12,8 +12,6 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096 };
-
 static const uint64_t SECOND_NS = 1000000000u;
 static const uint64_t SUPERVISOR_NS = 20000000000u; /* longer than it gives its units */
 static const uint64_t KILLED_NS = 5000000000u;
@@ -74,14 +72,6 @@ static sy_status leftovers_clear(const struct sy_run_dir *dir, bool *ret_found, 
 	return status;
 }
 
-/* A cluster makes VERSION first and removes it last: where there is none there is no cluster. */
-static bool has_version(const char *run_dir)
-{
-	char path[PATH_BYTES];
-	size_t bytes = sy_format(path, sizeof path, "%s/VERSION", run_dir);
-	return bytes >= sizeof path || access(path, F_OK) == 0 || errno != ENOENT;
-}
-
 sy_status sy_takedown_run(const struct sy_takedown_config *config, enum sy_takedown *ret_what,
                           bool *ret_log_kept, sy_error *err)
 {
@@ -91,7 +81,7 @@ sy_status sy_takedown_run(const struct sy_takedown_config *config, enum sy_taked
 	int pidfd = -1;
 	bool found = false;
 	*ret_log_kept = false;
-	if (!has_version(config->run_dir)) {
+	if (sy_run_dir_is_bare(config->run_dir)) {
 		*ret_what = SY_TAKEDOWN_NOTHING;
 		return SY_OK;
 	}

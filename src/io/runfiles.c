@@ -51,6 +51,13 @@ static bool write_version(const struct sy_run_dir *dir, const char *path, const 
 	return ok;
 }
 
+bool sy_run_dir_is_bare(const char *path)
+{
+	char version[PATH_MAX];
+	size_t bytes = sy_format(version, sizeof version, "%s/VERSION", path);
+	return bytes < sizeof version && access(version, F_OK) != 0 && errno == ENOENT;
+}
+
 static sy_status check_version(const struct sy_run_dir *dir, bool create, sy_error *err)
 {
 	char path[SY_RUN_PATH_BYTES + 32], want[64], have[TEXT_BYTES];

@@ -30,6 +30,10 @@ struct sy_run_dir {
 sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir,
                           sy_error *err);
 
+/* No cluster is there, nor what is left of one: each makes VERSION first and removes it last.
+ * False where that cannot be seen. */
+bool sy_run_dir_is_bare(const char *path);
+
 /* Removes the directory if sy_run_dir_open made it and nothing is in it any more. */
 void sy_run_dir_remove(const struct sy_run_dir *dir);
 

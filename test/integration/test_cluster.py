@@ -156,6 +156,15 @@ class ClusterCase(unittest.TestCase):
         # Its other threads may end after its first, and the last of them lets go of its lock.
         await_that("its lock is free", lambda: self.supervisor() is None)
 
+    def kill_all(self):
+        supervisor = self.supervisor()
+        os.kill(supervisor, signal.SIGSTOP)  # so that it sees none of the others end
+        for pid in self.pids - {supervisor}:
+            os.kill(pid, signal.SIGKILL)
+        os.kill(supervisor, signal.SIGKILL)
+        for pid in self.pids:
+            self.await_end(pid)
+
     def await_end(self, pid):
         await_that(f"process {pid} ends", lambda: not is_alive(pid))
 
@@ -529,13 +538,7 @@ class TestHarm(ClusterCase):
 
     def test_everything_killed_at_once(self):
         self.up(3)
-        supervisor = self.supervisor()
-        os.kill(supervisor, signal.SIGSTOP)  # so that it sees none of the others end
-        for pid in self.pids - {supervisor}:
-            os.kill(pid, signal.SIGKILL)
-        os.kill(supervisor, signal.SIGKILL)
-        for pid in self.pids:
-            self.await_end(pid)
+        self.kill_all()
         self.assertTrue(all(os.path.exists(slab) for slab in self.slabs))
         self.up(3)
         self.assertEqual([unit["state"] for unit in self.reports()], ["active"] * 3)

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import unittest
 
@@ -115,13 +114,7 @@ class TestTier(ClusterCase):
 
     def test_down_removes_what_killed_units_left(self):
         self.put(range(48))
-        supervisor = self.supervisor()
-        os.kill(supervisor, signal.SIGSTOP)  # so that it sees none of the others end
-        for pid in self.pids - {supervisor}:
-            os.kill(pid, signal.SIGKILL)
-        os.kill(supervisor, signal.SIGKILL)
-        for pid in self.pids:
-            self.await_end(pid)
+        self.kill_all()
         self.assertEqual({name[:11] for name in self.segments()}, {"slabyard-0-", "slabyard-1-"})
         self.down()
         self.assertEqual(os.listdir(self.disk), [])
