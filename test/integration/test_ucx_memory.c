@@ -276,7 +276,7 @@ static void hurt_in_the_middle(bool write)
 	uint8_t *memory = map_bytes(LARGE_BYTES), *other = map_bytes(LARGE_BYTES);
 	struct rig rig;
 	struct hurt hurt = {.rig = &rig, .write = write, .memory = memory};
-	const volatile uint8_t *seen;
+	const uint8_t *seen;
 	pthread_t thread;
 	bool in_flight = true;
 
@@ -287,7 +287,7 @@ static void hurt_in_the_middle(bool write)
 	memset(rig.slab, write ? 0 : 0xa5, LARGE_BYTES);
 	must_move(rig.peer, true, LARGE_BYTES, other, 1); /* it is connected */
 	assert_int_equal(pthread_create(&thread, NULL, run_hurt, &hurt), 0);
-	for (uint64_t end_ns = sy_clock_now_ns() + 10 * SECOND_NS; seen[0] != 0xa5;)
+	for (uint64_t end_ns = sy_clock_now_ns() + 10 * SECOND_NS; peek(seen) != 0xa5;)
 		assert_true(sy_clock_now_ns() < end_ns);
 	stop_target(&rig);
 	must_be_refused(memories, memory); /* it runs */

@@ -146,7 +146,7 @@ static void *run_hurt(void *argument)
 static void hurt_in_the_middle(struct rig *rig, struct hurt *hurt, int signal)
 {
 	uint8_t *memory = malloc(LARGE_BYTES);
-	const volatile uint8_t *seen = hurt->write ? rig->slab : memory;
+	const uint8_t *seen = hurt->write ? rig->slab : memory;
 	pthread_t thread;
 
 	hurt->rig = rig;
@@ -155,7 +155,7 @@ static void hurt_in_the_middle(struct rig *rig, struct hurt *hurt, int signal)
 	memset(rig->slab, hurt->write ? 0 : 0xa5, LARGE_BYTES);
 	must_move(rig->peer, true, LARGE_BYTES, memory, 1); /* it is connected */
 	assert_int_equal(pthread_create(&thread, NULL, run_hurt, hurt), 0);
-	for (uint64_t end_ns = sy_clock_now_ns() + 10 * SECOND_NS; seen[0] != 0xa5;)
+	for (uint64_t end_ns = sy_clock_now_ns() + 10 * SECOND_NS; peek(seen) != 0xa5;)
 		assert_true(sy_clock_now_ns() < end_ns);
 	kill(rig->child, signal);
 	pthread_join(thread, NULL);

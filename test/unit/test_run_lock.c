@@ -1,0 +1,162 @@
+/* Who may take a run directory's lock while its last holder is being taken down. */
+#include "harness.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "run_lock.h"
+
+enum { LOOKS = 20000 };
+
+struct taker {
+	struct sy_run_dir dir;
+	sy_status status;
+	char words[sizeof((sy_error *)0)->message];
+	pid_t tid;
+	bool ended;
+};
+
+static char path[] = "/tmp/slabyard-lock-XXXXXX";
+
+static void *last_thread(void *argument)
+{
+	const int *fds = argument;
+	char end;
+	(void)!read(fds[0], &end, 1);
+	_exit(0);
+}
+
+/* A process that holds the lock until the pipe is closed, whose first thread may be gone. */
+static pid_t start_holder(const struct sy_run_dir *dir, bool ends, int fds[2])
+{
+	int ready[2];
+	char byte = 0;
+
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(pipe(ready), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct sy_run_lock lock;
+		pthread_t thread;
+
+		close(fds[1]);
+		close(ready[0]);
+		if (sy_run_lock_take(dir, &lock, NULL) != SY_OK ||
+		    pthread_create(&thread, NULL, last_thread, fds) != 0)
+			_exit(1);
+		(void)!write(ready[1], &byte, 1);
+		if (ends)
+			pthread_exit(NULL);
+		pthread_join(thread, NULL);
+	}
+	close(fds[0]);
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static bool is_in_state(pid_t pid, pid_t tid, char state)
+{
+	char name[64], text[512] = "";
+
+	snprintf(name, sizeof name, "/proc/%d/task/%d/stat", (int)pid, (int)tid);
+	int fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	(void)!read(fd, text, sizeof text - 1);
+	close(fd);
+	const char *after = strrchr(text, ')');
+	return after != NULL && after[2] == state;
+}
+
+static void await_state(pid_t pid, pid_t tid, char state, const bool *ended)
+{
+	for (int look = 0; look < LOOKS && !is_in_state(pid, tid, state); look++) {
+		if (__atomic_load_n(ended, __ATOMIC_ACQUIRE))
+			return;
+		(void)poll(NULL, 0, 1);
+	}
+}
+
+static void *take(void *argument)
+{
+	struct taker *taker = argument;
+	struct sy_run_lock lock;
+	sy_error err = {0};
+
+	__atomic_store_n(&taker->tid, gettid(), __ATOMIC_RELEASE);
+	taker->status = sy_run_lock_take(&taker->dir, &lock, &err);
+	memcpy(taker->words, err.message, sizeof taker->words);
+	if (taker->status == SY_OK)
+		sy_run_lock_done(&lock);
+	__atomic_store_n(&taker->ended, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void test_who_is_killed_is_waited_for(void **state)
+{
+	struct taker taker = {0};
+	const bool never = false;
+	pthread_t thread;
+	int fds[2], status = 0;
+	(void)state;
+
+	assert_int_equal(sy_run_dir_open(path, true, &taker.dir, NULL), SY_OK);
+	pid_t holder = start_holder(&taker.dir, true, fds);
+	await_state(holder, holder, 'Z', &never);
+	assert_int_equal(pthread_create(&thread, NULL, take, &taker), 0);
+	while (__atomic_load_n(&taker.tid, __ATOMIC_ACQUIRE) == 0)
+		sched_yield();
+	await_state(getpid(), taker.tid, 'S', &taker.ended); /* it waits, or it has given up */
+	close(fds[1]);
+	pthread_join(thread, NULL);
+	if (taker.status != SY_OK)
+		fail_msg("%s", taker.words);
+	assert_int_equal(waitpid(holder, &status, 0), holder);
+}
+
+static void test_who_runs_is_not(void **state)
+{
+	struct sy_run_dir dir;
+	struct sy_run_lock lock;
+	sy_error err = {0};
+	int fds[2], status = 0;
+	(void)state;
+
+	assert_int_equal(sy_run_dir_open(path, true, &dir, NULL), SY_OK);
+	pid_t holder = start_holder(&dir, false, fds);
+	assert_int_equal(sy_run_lock_take(&dir, &lock, &err), SY_E_BUSY);
+	assert_non_null(strstr(err.message, "already runs"));
+	close(fds[1]);
+	assert_int_equal(waitpid(holder, &status, 0), holder);
+	assert_int_equal(sy_run_lock_take(&dir, &lock, &err), SY_OK);
+	sy_run_lock_done(&lock);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	return rmdir(path);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return mkdtemp(path) == NULL;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_who_is_killed_is_waited_for),
+		cmocka_unit_test(test_who_runs_is_not),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
