@@ -1,5 +1,6 @@
 #include "run_lock.h"
 #include "fail.h"
+#include "process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ATTEMPTS = 100 };
+enum { ATTEMPTS = 100, ENDING_MS = 10000 };
 
 static const char lock_name[] = "supervisor.lock";
 
@@ -38,34 +39,47 @@ static bool is_same_file(int fd, const char *path)
 	       locked.st_dev == named.st_dev;
 }
 
+/* A supervisor that was killed holds its lock until the last of its threads is gone. True: nobody
+ * holds it any more, or another. */
+static bool await_ending(int fd)
+{
+	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	if (fcntl(fd, F_GETLK, &whole) != 0 || whole.l_type == F_UNLCK)
+		return whole.l_type == F_UNLCK;
+	return sy_process_await_end(whole.l_pid, ENDING_MS);
+}
+
+/* Of the file that the path names now; else there is none, or it is another by the time. */
+static bool try_lock(struct sy_run_lock *lock, bool *ret_held)
+{
+	const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	bool locked = fcntl(lock->fd, F_SETLK, &whole) == 0;
+	*ret_held = !locked && (errno == EAGAIN || errno == EACCES);
+	return locked && is_same_file(lock->fd, lock->path);
+}
+
 sy_status sy_run_lock_take(const struct sy_run_dir *dir, struct sy_run_lock *ret_lock,
                            sy_error *err)
 {
-	const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	struct sy_run_lock lock;
 	sy_status status = sy_run_dir_file(dir, lock_name, lock.path, err);
-	if (status != SY_OK)
-		return status;
-	for (uint32_t attempt = 0; attempt < ATTEMPTS; attempt++) {
+	for (uint32_t attempt = 0; status == SY_OK && attempt < ATTEMPTS; attempt++) {
+		bool held;
 		lock.fd = open(lock.path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (lock.fd < 0)
 			break;
-		if (fcntl(lock.fd, F_SETLK, &whole) != 0) {
-			bool is_held = errno == EAGAIN || errno == EACCES;
-			status = is_held ? fail_busy(dir, lock.fd, err) : SY_OK;
-			int why = errno;
-			close(lock.fd);
-			errno = why;
-			if (is_held)
-				return status;
-			break;
-		}
-		if (is_same_file(lock.fd, lock.path)) {
+		if (try_lock(&lock, &held)) {
 			*ret_lock = lock;
 			return SY_OK;
 		}
+		int why = errno;
+		if (held && !await_ending(lock.fd))
+			status = fail_busy(dir, lock.fd, err);
 		close(lock.fd);
+		errno = why;
 	}
+	if (status != SY_OK)
+		return status;
 	return sy_fail(err, SY_E_SYS, __func__, "cannot lock %s: %s", lock.path, strerror(errno));
 }
 

@@ -2,13 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "entropy.h"
 #include "fail.h"
 #include "whole.h"
+
+enum { FLAG_EXITING = 4 }; /* PF_EXITING of the kernel's task flags */
 
 static size_t read_file(const char *path, char *out, size_t size)
 {
@@ -44,8 +48,9 @@ static void read_boot_id(uint8_t out[16])
 	}
 }
 
-/* Field 22 of /proc/<pid>/stat; the name in field 2 may hold blanks, but ends at the last ')'. */
-uint64_t sy_process_start_time(uint32_t pid)
+/* A field of /proc/<pid>/stat, from 4 on, where all are numbers; 0: there is no such process. The
+ * name in field 2 may hold blanks, but ends at the last ')'. */
+static uint64_t stat_field(uint32_t pid, unsigned wanted)
 {
 	char path[32], text[1024];
 	sy_format(path, sizeof path, "/proc/%u/stat", pid);
@@ -56,11 +61,29 @@ uint64_t sy_process_start_time(uint32_t pid)
 
 	while (at > 0 && text[at - 1] != ')')
 		at--;
-	for (; at < length && field < 22; at++)
+	for (; at < length && field < wanted; at++)
 		field += text[at] == ' ';
 	for (; at < length && text[at] >= '0' && text[at] <= '9'; at++)
 		value = value * 10 + (uint64_t)(text[at] - '0');
 	return value;
+}
+
+uint64_t sy_process_start_time(uint32_t pid)
+{
+	return stat_field(pid, 22);
+}
+
+bool sy_process_await_end(pid_t pid, int timeout_ms)
+{
+	int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
+	struct pollfd poller = {.fd = pidfd, .events = POLLIN};
+
+	if (pidfd < 0)
+		return pid > 0 && errno == ESRCH;
+	bool ends = (stat_field((uint32_t)pid, 9) & FLAG_EXITING) != 0;
+	bool ended = poll(&poller, 1, ends ? timeout_ms : 0) == 1;
+	close(pidfd);
+	return ended;
 }
 
 void sy_process_identity(struct sy_identity *ret_identity)

@@ -15,11 +15,12 @@
 #include <unistd.h>
 
 #include "fail.h"
+#include "process.h"
 #include "segments.h"
 #include "whole.h"
 #include "units.h"
 
-enum { TEXT_BYTES = 512 + PATH_MAX, LOCK_ATTEMPTS = 100 };
+enum { TEXT_BYTES = 512 + PATH_MAX, LOCK_ATTEMPTS = 100, ENDING_MS = 10000 };
 
 static sy_status name_files(const struct sy_run_dir *dir, uint32_t unit_id,
                             struct sy_run_unit *unit, sy_error *err)
@@ -80,32 +81,34 @@ static uint64_t find_incarnation(const char *text)
 	return end == value + 16 && *end == '\0' ? number : 0;
 }
 
-static sy_status fail_lives(int fd, uint32_t unit_id, sy_error *err)
+static sy_status fail_lives(pid_t pid, uint32_t unit_id, sy_error *err)
 {
-	char text[TEXT_BYTES];
-	pid_t pid = read_lock_file(fd, text) ? find_pid(text) : 0;
 	return sy_fail(err, SY_E_BUSY, "sy_run_unit_init",
 	               "unit %u already runs in this run directory (process %d): stop it first, or "
 	               "give this one another id or run directory", unit_id, (int)pid);
 }
 
 /* Opens and locks the lock file, which a unit that stops may be removing at this moment: the
- * lock counts only if the path still names the file that was locked. */
+ * lock counts only if the path still names the file that was locked. One that was killed holds it
+ * until the last of its threads is gone. */
 static sy_status lock(struct sy_run_unit *unit, uint32_t unit_id, sy_error *err)
 {
 	const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	for (uint32_t attempt = 0; attempt < LOCK_ATTEMPTS; attempt++) {
 		struct stat locked, named;
+		char text[TEXT_BYTES];
 		int fd = open(unit->lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd < 0)
 			break;
 		if (fcntl(fd, F_OFD_SETLK, &whole) != 0) {
 			bool lives = errno == EAGAIN || errno == EACCES;
-			sy_status status = lives ? fail_lives(fd, unit_id, err) : SY_E_SYS;
+			pid_t pid = lives && read_lock_file(fd, text) ? find_pid(text) : 0;
 			close(fd);
-			if (lives)
-				return status;
-			break;
+			if (!lives)
+				break;
+			if (attempt + 1 < LOCK_ATTEMPTS && sy_process_await_end(pid, ENDING_MS))
+				continue;
+			return fail_lives(pid, unit_id, err);
 		}
 		if (fstat(fd, &locked) == 0 && stat(unit->lock_path, &named) == 0 &&
 		    locked.st_ino == named.st_ino && locked.st_dev == named.st_dev) {

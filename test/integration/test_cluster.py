@@ -153,8 +153,6 @@ class ClusterCase(unittest.TestCase):
         supervisor = self.supervisor()
         os.kill(supervisor, signal.SIGKILL)
         self.await_end(supervisor)
-        # Its other threads may end after its first, and the last of them lets go of its lock.
-        await_that("its lock is free", lambda: self.supervisor() is None)
 
     def kill_all(self):
         supervisor = self.supervisor()
