@@ -78,6 +78,8 @@ static inline void copy_large(void *dst, const void *src, size_t n, bool stream)
 	uint8_t *to = dst;
 	const uint8_t *from = src;
 	size_t at = (size_t)(-(uintptr_t)dst % LINE_BYTES);
+	if (at > n)
+		at = n;
 	memcpy(to, from, at);
 	for (; n - at >= STRIDE_PAGES * PAGE_BYTES; at += STRIDE_PAGES * PAGE_BYTES)
 		copy_pages(to + at, from + at, stream);
@@ -86,17 +88,17 @@ static inline void copy_large(void *dst, const void *src, size_t n, bool stream)
 	memcpy(to + at, from + at, n - at);
 }
 
-void sy_copy(void *dst, const void *src, size_t n)
+void sy_copy(void *dst, const void *src, size_t n, size_t whole)
 {
-	if (n >= large_from_bytes)
+	if (whole >= large_from_bytes)
 		copy_large(dst, src, n, true);
 	else if (n > 0) /* memcpy wants true pointers even then */
 		memcpy(dst, src, n);
 }
 
-void sy_copy_near(void *dst, const void *src, size_t n)
+void sy_copy_near(void *dst, const void *src, size_t n, size_t whole)
 {
-	if (n >= large_from_bytes)
+	if (whole >= large_from_bytes)
 		copy_large(dst, src, n, false);
 	else if (n > 0)
 		memcpy(dst, src, n);
@@ -104,15 +106,16 @@ void sy_copy_near(void *dst, const void *src, size_t n)
 
 #else
 
-void sy_copy(void *dst, const void *src, size_t n)
+void sy_copy(void *dst, const void *src, size_t n, size_t whole)
 {
+	(void)whole;
 	if (n > 0)
 		memcpy(dst, src, n);
 }
 
-void sy_copy_near(void *dst, const void *src, size_t n)
+void sy_copy_near(void *dst, const void *src, size_t n, size_t whole)
 {
-	sy_copy(dst, src, n);
+	sy_copy(dst, src, n, whole);
 }
 
 #endif

@@ -7,7 +7,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "clock.h"
 #include "local.h"
+#include "spin.h"
 
 enum { HELPERS_MAX = 3 };
 
@@ -95,11 +97,11 @@ static void *help(void *argument)
 		void *context = pool->context;
 
 		seen = pool->job;
-		pool->active++;
+		__atomic_add_fetch(&pool->active, 1, __ATOMIC_RELAXED);
 		pthread_mutex_unlock(&pool->lock);
 		part(context);
 		pthread_mutex_lock(&pool->lock);
-		if (--pool->active == 0)
+		if (__atomic_sub_fetch(&pool->active, 1, __ATOMIC_RELEASE) == 0)
 			pthread_cond_broadcast(&pool->idle);
 	}
 	pthread_mutex_unlock(&pool->lock);
@@ -125,6 +127,16 @@ static void start(struct sy_copy_pool *pool)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Whoever still helps is at its last piece, and through with it sooner than this thread, asleep,
+ * could be woken. */
+static void wait_awake(const struct sy_copy_pool *pool)
+{
+	uint64_t end_ns = sy_clock_now_ns() + SY_SPIN_NS;
+
+	while (__atomic_load_n(&pool->active, __ATOMIC_ACQUIRE) > 0 && sy_clock_now_ns() < end_ns)
+		sy_spin_pause(UINT32_MAX);
+}
+
 void sy_copy_pool_run(struct sy_copy_pool *pool, void (*part)(void *context), void *context)
 {
 	uint64_t job = 0; /* ours; 0: others have the helpers */
@@ -146,7 +158,10 @@ void sy_copy_pool_run(struct sy_copy_pool *pool, void (*part)(void *context), vo
 		return;
 	pthread_mutex_lock(&pool->lock);
 	pool->part = NULL; /* who has not begun with it does not begin any more */
-	/* Each is at its last piece. Another job began: ours had no helper left. */
+	pthread_mutex_unlock(&pool->lock);
+	wait_awake(pool);
+	pthread_mutex_lock(&pool->lock);
+	/* Another job began: ours had no helper left. */
 	while (pool->active > 0 && pool->job == job)
 		pthread_cond_wait(&pool->idle, &pool->lock);
 	pthread_mutex_unlock(&pool->lock);

@@ -17,11 +17,11 @@
 #include "transport.h"
 
 enum {
-	PIECE_BYTES = 1 << 20,     /* copied by one thread between two looks at the clock */
-	/* From here on threads share a transfer: waking one costs less. What is read lands in memory
-	 * that is warm more often, and copies faster. */
-	SHARED_WRITE_BYTES = 2 << 20,
-	SHARED_READ_BYTES = 4 << 20,
+	PIECE_BYTES = 128 << 10, /* copied by one thread between two looks at the clock */
+	/* From here on threads share a transfer: waking one costs less. */
+	SHARED_BYTES = 1 << 20,
+	/* Below this what is read lands in memory that is in the cache, and is to stay there. */
+	NEAR_BYTES = 4 << 20,
 	POPULATE_BYTES = 64 << 20, /* populated between two looks at the clock */
 	POPULATE_NS = 2000000000,
 };
@@ -84,12 +84,13 @@ static void copy_pieces(void *context)
 
 			nbytes = sy_min_u64(range->nbytes - piece.at, piece.nbytes);
 			if (copying->write) {
-				sy_copy(slab, (const uint8_t *)range->from + piece.at, nbytes);
+				sy_copy(slab, (const uint8_t *)range->from + piece.at, nbytes,
+				        range->nbytes);
 				SY_FAILPOINT(CLIENT_WRITING);
 			} else {
 				SY_FAILPOINT(CLIENT_READING);
 				(copying->near ? sy_copy_near : sy_copy)((uint8_t *)range->to + piece.at, slab,
-				                                         nbytes);
+				                                         nbytes, range->nbytes);
 			}
 			piece.at = 0;
 		}
@@ -105,7 +106,6 @@ static sy_status move(struct sy_remote *remote, const struct sy_transfer *transf
 		.base_offset = transfer->base_offset, .deadline_ns = transfer->deadline_ns,
 		.write = write, .lock = PTHREAD_MUTEX_INITIALIZER,
 	};
-	const uint64_t shared = write ? SHARED_WRITE_BYTES : SHARED_READ_BYTES;
 	uint64_t total = 0;
 	size_t outside = 0;
 
@@ -115,9 +115,9 @@ static sy_status move(struct sy_remote *remote, const struct sy_transfer *transf
 	if (!sy_transfer_lies_in(remote, transfer, &outside))
 		return sy_fail(err, SY_E_TRANSFER, __func__, "range %zu lies outside the slab", outside);
 	for (size_t i = 0; i < transfer->count; i++)
-		total += sy_min_u64(transfer->ranges[i].nbytes, shared);
-	copying.near = !write && total < shared;
-	if (total >= shared)
+		total += sy_min_u64(transfer->ranges[i].nbytes, NEAR_BYTES);
+	copying.near = !write && total < NEAR_BYTES;
+	if (total >= SHARED_BYTES)
 		sy_copy_pool_run(remote->pool, copy_pieces, &copying);
 	else
 		copy_pieces(&copying);

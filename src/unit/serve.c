@@ -100,7 +100,8 @@ static void store(struct sy_serve *serve, const struct sy_effect *effect)
 	SY_ASSERT(serve->room->request.wire.op == SY_OP_PUT_INLINE && effect->nbytes <= blob->bytes);
 	SY_ASSERT(effect->offset <= serve->params.slab_bytes &&
 	          effect->nbytes <= serve->params.slab_bytes - effect->offset);
-	sy_copy(serve->slab + effect->offset, blob->data, (size_t)effect->nbytes);
+	sy_copy(serve->slab + effect->offset, blob->data, (size_t)effect->nbytes,
+	        (size_t)effect->nbytes);
 	sy_copy_fence();
 }
 

@@ -21,16 +21,19 @@ struct copy_test {
  * as well as a byte too few. */
 static void check(struct copy_test *test, size_t from_at, size_t to_at, size_t bytes)
 {
-	void (*const copies[])(void *dst, const void *src, size_t n) = {sy_copy, sy_copy_near};
+	void (*const copies[])(void *dst, const void *src, size_t n, size_t whole) = {
+		sy_copy, sy_copy_near,
+	};
+	const size_t wholes[] = {bytes, BUFFER_BYTES};
 	memset(test->expected, 0xa5, BUFFER_BYTES);
 	memcpy(test->expected + to_at, test->from + from_at, bytes);
-	for (size_t i = 0; i < COUNT_OF(copies); i++) {
+	for (size_t i = 0; i < 2 * COUNT_OF(copies); i++) {
 		memset(test->to, 0xa5, BUFFER_BYTES);
-		copies[i](test->to + to_at, test->from + from_at, bytes);
+		copies[i / 2](test->to + to_at, test->from + from_at, bytes, wholes[i % 2]);
 		sy_copy_fence();
 		if (memcmp(test->to, test->expected, BUFFER_BYTES) != 0)
-			fail_msg("copy %zu: %zu bytes from offset %zu to offset %zu", i, bytes, from_at,
-			         to_at);
+			fail_msg("copy %zu: %zu bytes of %zu from offset %zu to offset %zu", i / 2, bytes,
+			         wholes[i % 2], from_at, to_at);
 	}
 }
 
@@ -42,8 +45,8 @@ static void test_small_sizes(void **state)
 		for (size_t at = 0; at < 3; at++)
 			check(test, GUARD_BYTES + at, GUARD_BYTES + 2 * at, sizes[i]);
 	}
-	sy_copy(NULL, NULL, 0);
-	sy_copy_near(NULL, NULL, 0);
+	sy_copy(NULL, NULL, 0, 0);
+	sy_copy_near(NULL, NULL, 0, 0);
 }
 
 /* Around the size where streaming starts, and where whole lines and groups of pages end. */
