@@ -56,6 +56,21 @@ void sy_daemon_look(struct sy_daemon_loop *loop)
 	}
 }
 
+/* Who is attended alone has the unit beside it, not in turns with it. */
+static void part_from_client(struct sy_daemon_loop *loop)
+{
+	const struct sy_lane *only = NULL;
+	for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++) {
+		const struct sy_lane *lane = lane_at(loop, i);
+		if (lane != NULL && only != NULL)
+			return;
+		if (lane != NULL)
+			only = lane;
+	}
+	if (only != NULL)
+		sy_spin_part(&loop->spin, sy_ring_writer_cpu(&only->in));
+}
+
 /* True: one of them has written. */
 static bool watch_lanes(struct sy_daemon_loop *loop)
 {
@@ -107,6 +122,7 @@ bool sy_daemon_spin(struct sy_daemon_loop *loop)
 	if (work || !any)
 		return work;
 	if (sy_spin_may(&loop->spin)) {
+		part_from_client(loop);
 		bool hit = watch_lanes(loop);
 		sy_spin_end(&loop->spin, hit);
 		if (hit)

@@ -1,5 +1,5 @@
-/* Who waits awake, and for how long that goes on when it is in vain; and that nobody whose other
- * side was awake is left asleep. */
+/* Who waits awake, for how long that goes on when it is in vain, and on which CPU; and that nobody
+ * whose other side was awake is left asleep. */
 #include "harness.h"
 
 #include <poll.h>
@@ -55,6 +55,39 @@ static void test_never_on_one_cpu(void **state)
 		assert_false(sy_spin_may(&spin));
 	sy_spin_init(&spin);
 	assert_int_equal(sy_spin_may(&spin), CPU_COUNT(&all) > 1);
+}
+
+/* Two that take turns on one CPU part, and whoever may not use another stays. */
+static void test_who_is_together_parts(void **state)
+{
+	struct sy_spin spin;
+	cpu_set_t all, one, after;
+	uint32_t here = UINT32_MAX, moves = 0;
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+	CPU_ZERO(&one);
+	sy_spin_init(&spin);
+	/* The system may move anybody at any time, so that one try need not tell. */
+	for (int tries = 0; tries < 100 && CPU_COUNT(&all) > 1 && moves == 0; tries++) {
+		here = sy_spin_cpu();
+		for (int turn = 1; turn < SY_SPIN_TURNS; turn++)
+			sy_spin_part(&spin, here);
+		bool stayed = sy_spin_cpu() == here;
+		sy_spin_part(&spin, here);
+		moves += stayed && sy_spin_cpu() != here;
+		assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+		assert_true(CPU_EQUAL(&all, &after));
+		sy_spin_part(&spin, UINT32_MAX); /* apart: it counts from the start again */
+	}
+	assert_true(moves > 0 || CPU_COUNT(&all) == 1);
+	here = sy_spin_cpu();
+	CPU_SET(here, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+	for (int turn = 0; turn < 10 * SY_SPIN_TURNS; turn++)
+		sy_spin_part(&spin, here);
+	assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+	assert_true(CPU_EQUAL(&one, &after));
+	assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
 static void test_a_bell_heard_awake(void **state)
@@ -153,6 +186,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_in_vain_ever_more_rarely),
 		cmocka_unit_test(test_never_on_one_cpu),
+		cmocka_unit_test(test_who_is_together_parts),
 		cmocka_unit_test(test_a_bell_heard_awake),
 		cmocka_unit_test(test_nobody_is_left_asleep),
 	};
