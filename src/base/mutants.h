@@ -73,6 +73,8 @@
 	X(66, keep_aborted_grant, 7, core) \
 	X(67, write_past_a_grant, 1, client) \
 	X(68, use_a_grant_twice, 3, client) \
-	X(69, forget_grants_at_session_end, 7, client)
+	X(69, forget_grants_at_session_end, 7, client) \
+	X(70, forget_who_waits_for_a_copy, 6, core) \
+	X(71, forget_who_was_passed, 6, core)
 
 #endif

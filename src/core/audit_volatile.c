@@ -10,9 +10,8 @@
 
 #include <stddef.h>
 
-/* Walks a chain and sees that its links, ends and count agree. */
-static bool chain_right(struct sy_core *core, const struct sy_pool *pool, size_t link_at,
-                        const struct sy_chain *chain)
+bool sy_audit_chain(struct sy_core *core, const struct sy_pool *pool, size_t link_at,
+                    const struct sy_chain *chain)
 {
 	uint32_t prev = 0, count = 0;
 	for (uint32_t i = chain->head; i != 0; count++) {
@@ -43,18 +42,12 @@ static const char *chains_fault(struct sy_core *core)
 		{ &v->pins, offsetof(struct sy_pin, expiry_link), &v->loose_pins },
 		{ &core->tables.blobs, offsetof(struct sy_blob, timer_link), &v->graced_blobs },
 		{ &core->tables.blobs, offsetof(struct sy_blob, timer_link), &v->quarantined_blobs },
-		{ &v->parked, offsetof(struct sy_parked, link), &v->parked_requests },
-		{ &v->parked, offsetof(struct sy_parked, link), &v->parked_loads },
-		{ &v->parked, offsetof(struct sy_parked, link), &v->dropped_requests },
 		{ &v->jobs, offsetof(struct sy_job, link), &v->running_jobs },
 	};
 	for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++) {
-		if (!chain_right(core, chains[i].pool, chains[i].link_at, chains[i].chain))
+		if (!sy_audit_chain(core, chains[i].pool, chains[i].link_at, chains[i].chain))
 			return "the links of a list do not agree";
 	}
-	if (v->parked_requests.count + v->parked_loads.count + v->dropped_requests.count
-	    != v->parked.used)
-		return "a parked request is in no list";
 	return v->running_jobs.count == v->jobs.used ? NULL : "a job is in no list";
 }
 
@@ -83,8 +76,8 @@ static uint32_t blobs_in(struct sy_core *core, enum sy_blob_state state)
 static const char *reservations_fault(struct sy_core *core, const struct sy_session *session,
                                       uint32_t *count, uint64_t *granted_bytes)
 {
-	if (!chain_right(core, &core->tables.blobs, offsetof(struct sy_blob, session_link),
-	                 &session->blobs))
+	if (!sy_audit_chain(core, &core->tables.blobs, offsetof(struct sy_blob, session_link),
+	                    &session->blobs))
 		return "the links of a session's reservations do not agree";
 	for (uint32_t i = session->blobs.head; i != 0;) {
 		const struct sy_blob *blob = sy_blob_at(core, i);
@@ -122,8 +115,8 @@ static const char *pins_fault(struct sy_core *core, uint32_t session_index, uint
 {
 	const struct sy_session *session = sy_session_at(core, session_index);
 	const char *fault = NULL;
-	if (!chain_right(core, &core->volatiles.pins, offsetof(struct sy_pin, session_link),
-	                 &session->pins))
+	if (!sy_audit_chain(core, &core->volatiles.pins, offsetof(struct sy_pin, session_link),
+	                    &session->pins))
 		return "the links of a session's pins do not agree";
 	for (uint32_t i = session->pins.head; i != 0 && fault == NULL;) {
 		const struct sy_pin *pin = sy_pin_at(core, i);
@@ -249,6 +242,8 @@ const char *sy_core_audit(struct sy_core *core)
 		fault = volatile_pools_fault(core);
 	if (fault == NULL)
 		fault = chains_fault(core);
+	if (fault == NULL)
+		fault = sy_park_fault(core);
 	if (fault == NULL)
 		fault = sessions_fault(core);
 	if (fault == NULL)

@@ -89,6 +89,13 @@ static uint64_t place_buckets(struct layout *layout, uint32_t count)
 	return place(layout, count, sizeof(uint32_t));
 }
 
+static void place_park_heap(struct layout *layout, struct sy_park_heap *heap, uint32_t capacity,
+                            bool by_time)
+{
+	*heap = (struct sy_park_heap){ .by_time = by_time };
+	heap->at = place(layout, capacity, sizeof(uint32_t));
+}
+
 static void place_intern(struct layout *layout, struct sy_intern *intern, uint32_t item_bytes,
                          uint32_t capacity)
 {
@@ -135,6 +142,9 @@ static void place_volatiles(struct layout *layout, const struct sy_core_params *
 	volatiles->blob_name_bucket_count = params->max_entries / NAME_CHAIN + 1;
 	volatiles->blob_name_buckets_at = place_buckets(layout, volatiles->blob_name_bucket_count);
 	place_pool(layout, &volatiles->parked, sizeof(struct sy_parked), params->max_parked);
+	place_park_heap(layout, &volatiles->parked_times, params->max_parked, true);
+	for (int i = 0; i < SY_PARK_QUEUES; i++)
+		place_park_heap(layout, &volatiles->parked_needs[i], params->max_parked, false);
 	place_pool(layout, &volatiles->jobs, sizeof(struct sy_job), jobs);
 	place_pool(layout, &volatiles->tier.blobs, sizeof(struct sy_tiered),
 	           params->disk_bytes > 0 ? 2 * params->max_entries : 0);

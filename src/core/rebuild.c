@@ -16,6 +16,7 @@
 #include "guard.h"
 #include "intern.h"
 #include "layout.h"
+#include "park.h"
 #include "record.h"
 #include "region.h"
 #include "tier.h"
@@ -116,11 +117,11 @@ static void forget_volatiles(struct sy_core *core)
 	struct sy_chain *chains[] = {
 		&volatiles->remote_sessions, &volatiles->ending_sessions, &volatiles->expiring_pins,
 		&volatiles->loose_pins, &volatiles->graced_blobs, &volatiles->quarantined_blobs,
-		&volatiles->parked_requests,
-		&volatiles->parked_loads, &volatiles->dropped_requests, &volatiles->running_jobs,
+		&volatiles->running_jobs,
 	};
 	for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++)
 		*chains[i] = (struct sy_chain){0};
+	sy_park_reset(core);
 	volatiles->reservation_count = 0;
 	volatiles->granted_bytes = 0;
 	sy_tier_reset(core);

@@ -63,19 +63,16 @@ bool sy_tier_must_stage(struct sy_core *core, uint64_t nbytes)
 }
 
 /* What the first of those that wait lacks: bytes in one piece. 0: nobody waits for the tier. */
-static uint64_t lacking(struct sy_core *core, const struct sy_chain *waiting)
+static uint64_t lacking(struct sy_core *core, enum sy_park_queue queue)
 {
-	uint32_t at = waiting->head;
-	while (at != 0 && (!sy_parked_at(core, at)->ssd || sy_parked_at(core, at)->copy != 0))
-		at = sy_parked_at(core, at)->link.next;
+	uint32_t at = core->volatiles.parked_queues[queue].head;
 	uint64_t bytes = at != 0 ? sy_parked_at(core, at)->need_bytes : 0;
 	return bytes > sy_region_largest_hole(core, SY_SPACE_SLAB) ? bytes : 0;
 }
 
 static uint64_t wanted_bytes(struct sy_core *core)
 {
-	const struct sy_volatile *v = &core->volatiles;
-	return sy_max_u64(lacking(core, &v->parked_requests), lacking(core, &v->parked_loads));
+	return sy_max_u64(lacking(core, SY_PARK_TIER), lacking(core, SY_PARK_ROOM));
 }
 
 static void emit(struct sy_step *step, uint32_t index, enum sy_effect_kind kind)
@@ -167,7 +164,7 @@ static uint64_t drop_copies(struct sy_core *core, uint64_t wanted, uint64_t now_
 			break;
 		wanted = wanted_bytes(core);
 	}
-	if (lacking(core, &core->volatiles.parked_requests) > 0 &&
+	if (lacking(core, SY_PARK_TIER) > 0 &&
 	    core->volatiles.tier.writes_running == 0 && !can_demote(core))
 		(void)sy_load_evict(core, 0, false, now_ns);
 	return wanted;

@@ -1,6 +1,7 @@
 #include "tier_list.h"
 
 #include "guard.h"
+#include "park.h"
 #include "region.h"
 #include "reserve.h"
 
@@ -73,7 +74,7 @@ void sy_tier_forget(struct sy_core *core, uint32_t index)
 	if (!sy_tier_is_on(core))
 		return;
 	struct sy_tiered *t = sy_tiered_at(core, index);
-	SY_ASSERT(!t->running && t->copies.count == 0);
+	SY_ASSERT(!t->running && t->copies.count == 0 && t->waiting.count == 0);
 	sy_tier_move(core, index, SY_TIER_NONE);
 	leave_source(core, index);
 	memset(t, 0, sizeof *t);
@@ -90,6 +91,7 @@ void sy_tier_drop_copy(struct sy_core *core, uint32_t copy, uint64_t now_ns)
 	}
 	sy_tier_move(core, copy, SY_TIER_NONE);
 	leave_source(core, copy);
+	sy_park_wake(core, copy);
 	sy_blob_move(core, copy, SY_BLOB_RELEASED);
 	sy_blob_settle(core, copy, now_ns);
 	core->volatiles.tier.changed = true;

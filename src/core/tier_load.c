@@ -3,6 +3,7 @@
 
 #include "entry.h"
 #include "guard.h"
+#include "park.h"
 #include "region.h"
 
 #include <stddef.h>
@@ -235,6 +236,8 @@ static void ready(struct sy_core *core, uint32_t blob, uint32_t copy, uint64_t n
 	tier->loads++;
 	tier->read_bytes += sy_blob_at(core, copy)->nbytes;
 	t->ready = true;
+	if (!SY_MUTANT(70))
+		sy_park_wake(core, copy);
 	t->idle_until_ns = now_ns + core->params.park_max_ns + idle_ns;
 	if (!is_worth_keeping(core, blob, copy)) {
 		sy_tier_place(core, copy);

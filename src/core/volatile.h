@@ -89,22 +89,42 @@ struct sy_pin_ref {
 	uint32_t blob;
 };
 
+/* What a parked request waits for: those that wait for the same stand in a list of their own. */
+enum sy_park_queue {
+	SY_PARK_BYTES = 0, /* a put, for room in the slab alone */
+	SY_PARK_TIER,      /* a put, for room that the disk tier may make */
+	SY_PARK_ROOM,      /* a resolve, for room for a copy of what is on disk */
+	SY_PARK_QUEUES,    /* those above need bytes, and are in a heap by them */
+	SY_PARK_COPY = SY_PARK_QUEUES, /* a resolve, for one copy, which has the list */
+	SY_PARK_WOKEN,     /* a resolve whose copy is read or gone */
+	SY_PARK_NONE,      /* the same, and being redone */
+};
+
+/* Parked requests as a heap: an array u32[max_parked] in the arena, smallest first. */
+struct sy_park_heap {
+	uint64_t at;
+	uint32_t count;
+	bool by_time; /* by until_ns, else by need_bytes; of equals the one that came first */
+};
+
 /* A request held until the unit can serve it. The shell keeps its message. */
 struct sy_parked {
 	uint32_t free_next;
 	uint32_t session, slot;
 	uint64_t seq;
+	uint64_t number;      /* in the order in which they came */
 	uint64_t need_bytes;
-	uint64_t until_ns;   /* answered Busy then */
-	uint64_t message;    /* the shell's handle */
-	uint32_t passed;     /* smaller ones let through before it; at most 16 */
+	uint64_t until_ns;    /* answered Busy then */
+	uint64_t message;     /* the shell's handle */
+	uint32_t passed_more; /* smaller ones let through before it and not before the one behind it */
 	uint8_t op;
-	bool redoing;        /* SY_EFFECT_REDO was said: its message is on its way back */
-	bool ssd;            /* it may wait for the disk */
-	uint32_t copy;       /* of a resolve: the LOADING copy it waits for; 0: room for one */
-	uint64_t grant;      /* of that copy */
-	uint64_t rooms;      /* the tier's, when it began to wait */
-	struct sy_link link; /* first in, first out */
+	uint8_t queue;        /* enum sy_park_queue */
+	bool redoing;         /* SY_EFFECT_REDO was said: its message is on its way back */
+	uint32_t copy;        /* the LOADING copy that one in SY_PARK_COPY waits for */
+	uint64_t rooms;       /* the tier's, when it began to wait */
+	struct sy_link link;  /* puts or resolves, first in, first out */
+	struct sy_link queue_link;
+	uint32_t time_place, need_place; /* in its heaps, from 1 on */
 };
 
 /* A release under way. Its rows and fields are copied here, so that its message may go. */
@@ -155,6 +175,7 @@ struct sy_tiered {
 	struct sy_link link;  /* of the list */
 	struct sy_link copy_link;
 	struct sy_chain copies; /* ON_SSD: its LOADING ones */
+	struct sy_chain waiting; /* LOADING: resolves parked until it is read */
 	uint64_t idle_until_ns;
 	/* scratch of one resolve: what it asks of this blob */
 	uint64_t asked;       /* the resolve's number */
@@ -195,6 +216,11 @@ struct sy_volatile {
 	struct sy_chain quarantined_blobs; /* by timer_ns */
 	struct sy_chain parked_requests;
 	struct sy_chain parked_loads; /* resolves that wait for the disk */
+	struct sy_chain parked_queues[SY_PARK_QUEUES], woken_loads;
+	struct sy_park_heap parked_needs[SY_PARK_QUEUES], parked_times; /* of all */
+	uint64_t parked_number;   /* of the last one */
+	uint32_t passed;          /* smaller ones let through before the first of parked_requests */
+	uint32_t redoing_request; /* of parked_requests; 0: none */
 	struct sy_chain dropped_requests; /* no longer parked, SY_EFFECT_DROP not yet said */
 	struct sy_chain running_jobs;
 	struct sy_tier tier;

@@ -333,7 +333,11 @@ static void test_entry_cost(void **state)
 		core->tables.row_buckets_at, core->tables.fields.pool.at, core->tables.fields.buckets_at,
 		core->tables.namespaces.pool.at, core->tables.shapes.pool.at,
 		core->volatiles.sessions.at, core->volatiles.pins.at, core->volatiles.pin_refs.at,
-		core->volatiles.parked.at, core->volatiles.jobs.at, core->volatiles.job_rows_at,
+		core->volatiles.parked.at, core->volatiles.parked_times.at,
+		core->volatiles.parked_needs[SY_PARK_BYTES].at,
+		core->volatiles.parked_needs[SY_PARK_TIER].at,
+		core->volatiles.parked_needs[SY_PARK_ROOM].at, core->volatiles.jobs.at,
+		core->volatiles.job_rows_at,
 		core->volatiles.job_fields_at, core->arena_bytes,
 	};
 	for (size_t i = 1; i < COUNT_OF(starts); i++)

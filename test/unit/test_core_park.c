@@ -1,5 +1,6 @@
 /* Parking: who waits, for how long, in which order, and who forgets it. */
 #include "core_driver.h"
+#include "park.h"
 
 static struct test_index t;
 
@@ -243,6 +244,65 @@ static void test_small_ones_pass_sixteen_times(void **state)
 	driver_close(d);
 }
 
+/* One that came later was passed less often, and that is what counts once it is the first. */
+static void test_each_is_passed_sixteen_times(void **state)
+{
+	(void)state;
+	struct scene s = scene_open(64);
+	struct driver *d = s.d;
+	uint64_t id = 5000;
+	make_space(&s);
+	parked_alloc(&s, &s.a, 1, SLAB);
+	struct sy_event small = parked_alloc(&s, &s.b, 1, 64);
+	assert_int_equal(await(d, SY_EFFECT_REDO)->message, small.request.message);
+	redo(d, &small);
+	assert_ok(d);
+	struct sy_event second = parked_alloc(&s, &s.a, 2, SLAB);
+	for (uint32_t i = 0; i < SY_PARK_PASS_MAX - 1; i++)
+		assert_int_equal(alloc(d, &s.b, 10, 1 + i, ++id, 64, 1).fault, SY_FAULT_NONE);
+	small = parked_alloc(&s, &s.b, 2, 64);
+	assert_int_equal(count_effects(d, SY_EFFECT_REDO), 0);
+	notify_one(d, &s.a, SY_NOTICE_ABORT, name_of(&s.a, 1, 1), false);
+	assert_int_equal(effect_of(d, SY_EFFECT_REDO)->message, small.request.message);
+	redo(d, &small);
+	assert_ok(d);
+	small = parked_alloc(&s, &s.b, 3, 64);
+	assert_int_equal(count_effects(d, SY_EFFECT_REDO), 0);
+	notify_one(d, &s.a, SY_NOTICE_ABORT, name_of(&s.a, 2, 1), false);
+	assert_int_equal(effect_of(d, SY_EFFECT_DROP)->message, second.request.message);
+	assert_int_equal(effect_of(d, SY_EFFECT_REDO)->message, small.request.message);
+	driver_close(d);
+}
+
+/* Where the first one does not fit the smallest goes before it. Others leave from the middle of
+ * the heaps meanwhile, which stay in order: the audit sees to it. */
+static void test_the_smallest_passes(void **state)
+{
+	(void)state;
+	enum { WAIT = 40 };
+	struct scene s = scene_open(64);
+	struct driver *d = s.d;
+	struct sy_event waits[WAIT];
+	make_space(&s);
+	parked_alloc(&s, &s.a, 0, SLAB);
+	for (uint32_t i = 0; i < WAIT; i++)
+		waits[i] = parked_alloc(&s, &s.b, i, 64 * (1 + i * 17 % WAIT));
+	for (uint32_t i = 1; i < WAIT; i += 2)
+		notify_one(d, &s.b, SY_NOTICE_ABORT, name_of(&s.b, i, 1), false);
+	assert_int_equal(stats(d).parked, 1 + WAIT / 2);
+	uint64_t last = 0;
+	for (int i = 0; i < SY_PARK_PASS_MAX; i++) {
+		uint64_t message = await(d, SY_EFFECT_REDO)->message;
+		struct sy_event *e = &waits[message - waits[0].request.message];
+		assert_true(e->request.alloc.nbytes > last);
+		last = e->request.alloc.nbytes;
+		redo(d, e);
+		assert_ok(d);
+	}
+	assert_int_equal(count_effects(d, SY_EFFECT_REDO), 0);
+	driver_close(d);
+}
+
 static void test_queue_full(void **state)
 {
 	(void)state;
@@ -476,6 +536,8 @@ int main(void)
 		cmocka_unit_test(test_busy_after_a_while),
 		cmocka_unit_test(test_first_in_first_out),
 		cmocka_unit_test(test_small_ones_pass_sixteen_times),
+		cmocka_unit_test(test_each_is_passed_sixteen_times),
+		cmocka_unit_test(test_the_smallest_passes),
 		cmocka_unit_test(test_queue_full),
 		cmocka_unit_test(test_client_moves_on),
 		cmocka_unit_test(test_moved_on_while_being_redone),

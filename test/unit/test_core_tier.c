@@ -310,6 +310,55 @@ static void test_queue_of_loads_full(void **state)
 	tier_close(&t);
 }
 
+static struct sy_event resolve_of(struct tier_driver *t, uint32_t slot, uint64_t row)
+{
+	static const struct sy_span field = {(const uint8_t *)"a00", 3};
+	struct sy_event e = resolve_event(t->d, &t->c, slot, 1, row, 1, &field, 1, 0);
+	e.request.message = 100 + slot;
+	return e;
+}
+
+static void read_done(struct tier_driver *t, const struct sy_effect *read)
+{
+	struct sy_event e = {.kind = SY_EVENT_DISK};
+	e.disk.blob = read->blob;
+	e.disk.grant = read->grant;
+	e.disk.result = SY_DISK_OK;
+	step(t->d, &e);
+}
+
+/* A read wakes those that wait for it, and none who waits for another. */
+static void test_a_read_wakes_its_own(void **state)
+{
+	(void)state;
+	struct tier_driver t = tier_open(ENTRIES, 1 << 20);
+	struct sy_effect reads[2];
+	while (stats(t.d).ssd_demotions < 2)
+		tier_put_row(&t, stats(t.d).puts, ROW_BYTES);
+	for (uint32_t slot = 1; slot <= 4; slot++) {
+		struct sy_event e = resolve_of(&t, slot, slot % 2);
+		step(t.d, &e);
+		assert_int_equal(count_effects(t.d, SY_EFFECT_KEEP), 1);
+		assert_int_equal(count_effects(t.d, SY_EFFECT_DISK_READ), slot <= 2);
+		if (slot <= 2)
+			reads[slot % 2] = *effect_of(t.d, SY_EFFECT_DISK_READ);
+	}
+	/* One of them moves on. */
+	notify_one(t.d, &t.c, SY_NOTICE_UNPIN, name_of(&t.c, 2, 1), false);
+	read_done(&t, &reads[0]);
+	assert_int_equal(count_effects(t.d, SY_EFFECT_REDO), 1);
+	assert_int_equal(effect_of(t.d, SY_EFFECT_REDO)->message, 104);
+	struct sy_event e = resolve_of(&t, 4, 0);
+	e.request.redo = true;
+	step(t.d, &e);
+	assert_int_equal(answer(t.d).fault, SY_FAULT_NONE);
+	assert_int_equal(count_effects(t.d, SY_EFFECT_REDO), 0);
+	read_done(&t, &reads[1]);
+	assert_int_equal(count_effects(t.d, SY_EFFECT_REDO), 2);
+	assert_int_equal(stats(t.d).parked, 2);
+	tier_close(&t);
+}
+
 /* Who did not ask for the tier is refused at once where another waits for room. */
 static void test_without_the_tier(void **state)
 {
@@ -349,6 +398,7 @@ int main(void)
 		cmocka_unit_test(test_none_is_granted_while_another_waits),
 		cmocka_unit_test(test_none_is_granted_while_another_reads),
 		cmocka_unit_test(test_queue_of_loads_full),
+		cmocka_unit_test(test_a_read_wakes_its_own),
 		cmocka_unit_test(test_without_the_tier),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
