@@ -11,12 +11,13 @@ messages and wake-ups (client+units) are of slabyard, an operation. Many units a
 runs beside plain writes and reads past the system's cache (odirect) of the same files.
 
 mooncake (its store, without CUDA) and nixl (transfers alone: no keys, no allocation) come as
-Python packages into build-bench/venv, run the plain puts and gets up to 64 MiB after the others
-of their group, and are left out with a word where they do not install. TransferQueue's own storage
-and Mooncake behind it are measured through its API by the suite transferqueue.
+Python packages into build-bench/venv. They take their turns in the plain puts and gets up to
+64 MiB, on random rows of their own (nixl stands still between them: its threads never sleep), and
+are left out with a word where they do not install or run.
+TransferQueue's own storage and Mooncake behind it are measured through its API, in turns as well,
+by the suite transferqueue.
 """
 
-import contextlib
 import json
 import os
 import signal
@@ -28,10 +29,9 @@ import time
 import plan
 import plot
 import table
-from options import ALONE, OUTSIDE, groups, names, parse, wanted
+from options import ALONE, groups, names, parse, wanted
 from servers import Servers
 
-OUTSIDE_LIMIT_S = 600
 ALONE_LIMIT_S = 3600
 
 
@@ -68,8 +68,7 @@ def run_driver(options, group, servers):
     for peer in servers.peers:
         words += ["--peer", peer]
     for case in group.cases:
-        ops = max(1, case.ops // 10) if options.quick else case.ops
-        words += ["--case", f"{case.name}={case.op}:{case.rows}:{ops}"]
+        words += case.words(options.quick)
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=3600)
     return list(records_of(done.stdout.splitlines())), done.returncode == 0
 
@@ -81,74 +80,14 @@ def scratch(where="/tmp"):
     )
 
 
-def run_apart(words):
-    """Status, output and errors. Whatever it started has ended with it, however it ends."""
-    with scratch() as folder:
-        process = subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "TMPDIR": folder}, start_new_session=True,
-        )  # fmt: skip
-        try:
-            said, complaint = process.communicate(timeout=OUTSIDE_LIMIT_S)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    return process.returncode, said, complaint
-
-
-def run_outside(options, group, who, ours):
-    """The records of a contender of Python, and a word where there are none."""
-    python = os.path.join(options.build, "venv", "bin", "python")
-    cases = [c for c in group.cases if c.op in ("put", "get")]
-    alone = group.threads == group.processes == len(group.unit_counts) == 1
-    if who not in options.peers or not cases or not alone or not group.peers:
-        return [], []
-    if not os.path.exists(python):
-        return [], [f"{who} is not installed"]
-    words = [python, os.path.join(os.path.dirname(__file__), "outside.py"), who]
-    words += ["--rows", str(group.rows), "--bytes", str(group.value_bytes)]
-    words += ["--rounds", str(options.rounds)]
-    for case in cases:
-        ops = max(1, case.ops // 10) if options.quick else case.ops
-        words += ["--case", f"{case.name}={case.op}:{case.rows}:{ops}"]
-    try:
-        code, said, complaint = run_apart(words)
-    except subprocess.TimeoutExpired:
-        return [], [f"{who} took more than {OUTSIDE_LIMIT_S} s on {group.name}: left out"]
-    records = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-    for record in records:
-        mine = ours.get(record["case"])
-        if mine and record.get("p50_us"):
-            record["ours_over_theirs"] = mine / record["p50_us"]
-    if code != 0 or not records:
-        last = (complaint.strip().splitlines() or ["it said nothing"])[-1]
-        return records, [f"{who} failed on {group.name}: {last[:200]}"]
-    return records, []
-
-
-def beside(records, more):
-    """Each record behind the others of its case."""
-    for record in more:
-        last = max(i for i, r in enumerate(records) if r["case"] == record["case"])
-        records.insert(last + 1, record)
-
-
 def run_group(options, group):
-    need = group.memory_bytes()
-    if need > available_bytes():
+    need, memory = group.memory_bytes(), available_bytes()
+    if need > memory:
         return [], True, [f"{group.name}: left out, it takes {need >> 30} GiB of memory"]
     say(f"bench: {group.name}: {', '.join(c.name for c in group.cases)}")
-    peers = options.peers
-    with Servers(options.build, group, peers, group.unit_counts) as servers:
+    with Servers(options, group, memory - need) as servers:
         records, ok = run_driver(options, group, servers)
-        notes = servers.notes
-    ours = {r["case"]: r.get("p50_us") for r in records if r["who"] == "slabyard"}
-    for who in OUTSIDE:
-        more, said = run_outside(options, group, who, ours)
-        beside(records, more)
-        notes = notes + said
-    return records, ok, notes
+    return records, ok, servers.notes
 
 
 def run_resolve(options):

@@ -7,8 +7,7 @@ import os
 import plan
 import ucx
 
-OUTSIDE = ["mooncake", "nixl"]
-PEERS = ["memcpy", "redis", "memcached", *OUTSIDE]
+PEERS = ["memcpy", "redis", "memcached", *plan.OUTSIDE]
 # Suites that print a table of their own, and what --case knows them by.
 ALONE = {name: [name] for name in ("roundtrip", "copy", "untouched")} | {
     "ucx": ucx.names(),

@@ -1,23 +1,24 @@
-"""One contender that comes as a Python package, on the cases of one group.
+"""One contender that comes as a Python package, for the driver to take its turns with the others.
 
-    outside.py WHO --rows N --bytes N --rounds N --case NAME=OP:ROWS:OPS...
+    outside.py WHO --socket PATH --rows N --bytes N --rounds N --case NAME=OP:ROWS:OPS...
 
 WHO is mooncake (its store: a master, a process that holds the memory, tcp on loopback) or nixl
 (its agent: one-sided transfers into and out of another process's memory, which is what a store
 would build on: no keys, no allocation, no commit). Both are compiled and called through their own
-Python interface on buffers registered before. OP is put or get; of several rows in one call of
-theirs. Prints a line of JSON a case, as bench/driver does; its rounds follow one another, and the
-first warms up.
+Python interface on buffers registered before.
+
+Puts all rows, then listens on the socket: "put ROWS OPS" or "get ROWS OPS" has it do so many
+operations, each of random rows in one call of theirs, and compare what it got outside the timed
+part; the answer is "ok CLIENT_CPU SERVER_CPU LATENCY...", in nanoseconds, or "failed WORDS". The
+cases only say how much there is to come. It ends when the connection does.
 """
 
 import argparse
-import json
 import multiprocessing
 import os
 import random
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,7 @@ def free_port():
 
 
 def cpu_of(pid):
-    """Seconds of all its threads, finer than the ticks of its stat file."""
+    """Nanoseconds of all its threads, finer than the ticks of its stat file."""
     total = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
         try:
@@ -45,7 +46,7 @@ def cpu_of(pid):
                 total += int(file.read().split()[0])
         except OSError:  # it has just ended
             pass
-    return total / 1e9
+    return total
 
 
 def fresh(count, value_bytes):
@@ -224,48 +225,48 @@ class Nixl:
         self.holder.join(PATIENCE_S)
 
 
-def measure(contender, options, case):
-    """p50 and p99 over all operations after the first round, and what CPU they took."""
-    size, dice, times = options.bytes, random.Random(case.name), []
-    cpu = [0.0, 0.0]
-    for round_ in range(options.rounds + 1):
-        for _ in range(case.ops):
-            rows = dice.sample(range(options.rows), case.rows)
-            call = contender.plan(case.op, rows)
-            servers = sum(map(cpu_of, contender.servers()))
-            own = time.process_time()
-            start = time.perf_counter()
-            good = call()
-            took = time.perf_counter() - start
-            own = time.process_time() - own
-            if not good or not contender.check(case.op, rows):
-                raise RuntimeError(f"{case.name}: failed, or gave back wrong bytes")
-            if round_ > 0:
-                times.append(took)
-                cpu[0] += own
-                cpu[1] += sum(map(cpu_of, contender.servers())) - servers
-    times.sort()
-    gib = len(times) * case.rows * size / (1 << 30)
-    return {
-        "p50_us": statistics.median(times) * 1e6,
-        "p99_us": times[min(len(times) - 1, len(times) * 99 // 100)] * 1e6,
-        "gb_s": len(times) * case.rows * size / sum(times) / 1e9,
-        "client_cpu_s_per_gib": cpu[0] / gib,
-        "server_cpu_s_per_gib": cpu[1] / gib,
-        "runs": options.rounds,
-    }
+def burst(contender, options, dice, op, count, ops):
+    """The CPU time of client and servers, and what each operation took."""
+    client = servers = 0
+    took = []
+    for _ in range(ops):
+        rows = dice.sample(range(options.rows), count)
+        call = contender.plan(op, rows)
+        servers_before = sum(map(cpu_of, contender.servers()))
+        own = time.process_time_ns()
+        start = time.perf_counter_ns()
+        good = call()
+        took.append(time.perf_counter_ns() - start)
+        client += time.process_time_ns() - own
+        servers += sum(map(cpu_of, contender.servers())) - servers_before
+        if not good or not contender.check(op, rows):
+            raise RuntimeError(f"{op} of {count} rows failed, or gave back wrong bytes")
+    return [client, servers, *took]
 
 
 class Case:
     def __init__(self, text):
-        self.name, _, rest = text.partition("=")
+        _, _, rest = text.partition("=")
         self.op, rows, ops = rest.split(":")
         self.rows, self.ops = int(rows), int(ops)
+
+
+def listen(path):
+    """The file that the driver's words come from and go to. The socket is seen once it listens."""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(path + ".new")
+    server.listen(1)
+    os.rename(path + ".new", path)
+    server.settimeout(PATIENCE_S)
+    connection, _ = server.accept()
+    connection.settimeout(None)
+    return connection.makefile("rw")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("who", choices=("mooncake", "nixl"))
+    parser.add_argument("--socket", required=True)
     for name in ("--rows", "--bytes", "--rounds"):
         parser.add_argument(name, type=int, required=True)
     parser.add_argument("--case", type=Case, action="append", required=True)
@@ -279,15 +280,16 @@ def main():
         return process, ours
 
     contender = (Mooncake if options.who == "mooncake" else Nixl)(options, spawn)
-    for case in options.case:
-        record = {"case": case.name, "who": options.who}
+    dice = random.Random(options.bytes)
+    driver = listen(options.socket)
+    for line in driver:
+        op, count, ops = line.split()
         try:
-            record |= measure(contender, options, case)
+            numbers = burst(contender, options, dice, op, int(count), int(ops))
+            print("ok", *numbers, file=driver, flush=True)
         except RuntimeError as fault:
-            record["error"] = str(fault)
-        print(json.dumps(record), flush=True)
+            print("failed", fault, file=driver, flush=True)
     contender.close()
-    sys.stdout.flush()
     os._exit(0)  # NIXL's own end of the process crashes once its agents have gone
 
 

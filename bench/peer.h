@@ -17,6 +17,14 @@ enum peer_way { PEER_KEYS, PEER_COLUMNS, PEER_VIEW };
 
 struct peer;
 
+/* A burst of operations that another program does, and what it took. */
+struct peer_burst {
+	bool puts; /* else gets */
+	uint32_t rows, ops;
+	double *latency_ns; /* of each operation */
+	uint64_t client_cpu_ns, server_cpu_ns;
+};
+
 struct peer_kind {
 	const char *name;
 	bool copies_only; /* has nothing to clear or to attach to */
@@ -39,6 +47,9 @@ struct peer_kind {
 	/* Messages its servers have received and sent so far, and how many of them asking costs; NULL
 	 * where nobody counts. */
 	uint64_t (*messages)(void *connection);
+	/* Not NULL: it draws rows, prepares, times and checks by itself, of plain puts and gets alone;
+	 * what is between disconnect and here is NULL then. */
+	bool (*burst)(void *connection, struct peer_burst *burst);
 };
 
 struct peer {
@@ -55,7 +66,8 @@ struct peer {
 	char error[PEER_ERROR_BYTES];
 };
 
-extern const struct peer_kind peer_slabyard, peer_memcpy, peer_redis, peer_memcached, peer_wake;
+extern const struct peer_kind peer_slabyard, peer_memcpy, peer_redis, peer_memcached, peer_wake,
+	peer_outside;
 
 /* Writes peer->error; returns false. */
 bool peer_fail(struct peer *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));

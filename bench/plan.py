@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+OUTSIDE = ["mooncake", "nixl"]  # contenders that are Python packages
 SMALL_KEYS = 100_000
 UNIT_COUNTS = [1, 4, 16, 64, 256]
 UNITS_ROWS = 65_536
@@ -25,6 +26,10 @@ class Case:
     rows: int
     ops: int
 
+    def words(self, quick):
+        ops = max(1, self.ops // 10) if quick else self.ops
+        return ["--case", f"{self.name}={self.op}:{self.rows}:{ops}"]
+
 
 @dataclass
 class Group:
@@ -44,6 +49,12 @@ class Group:
         if len(self.unit_counts) == 1:
             return [case.name]
         return [f"{case.name}-{count}" for count in self.unit_counts]
+
+    def plain(self):
+        """Cases that contenders of Python take part in: single and batched puts and gets by one
+        client of one cluster."""
+        alone = self.threads == self.processes == len(self.unit_counts) == 1
+        return [c for c in self.cases if c.op in ("put", "get")] if alone and self.peers else []
 
     def row_bytes(self):
         """Of the longest row: what contenders must have room for."""
@@ -74,6 +85,12 @@ class Group:
         slabs = sum(self.slab_bytes(n) * n for n in self.unit_counts)
         others = 4 * (self.data_bytes() * 5 // 4 + 64 * MIB) if self.peers else 0
         return slabs + others + 2 * self.data_bytes() * self.processes + 256 * MIB
+
+    def outside_bytes(self, rounds):
+        """What contenders of Python take beside that: all rows and buffers each, and of a store
+        whose keys are written once all that is put."""
+        puts = sum(c.rows * c.ops for c in self.plain() if c.op == "put") * (rounds + 1)
+        return (2 * self.data_bytes() + puts * self.row_bytes()) * 5 // 4 + 2 * GIB
 
 
 def singles(value_bytes, suite, ops):

@@ -84,7 +84,7 @@ void run_report(struct run *run, const struct run_case *of)
 		const struct run_tally *tally = &run->tallies[p];
 		const struct peer *peer = &run->peers[p];
 		double gib = (double)tally->bytes / GIB, ops = (double)tally->op_count;
-		bool served = peer->server_count > 0;
+		bool counted = peer->kind->burst == NULL, served = peer->server_count > 0;
 
 		if (!run_takes_part(run, of, p))
 			continue;
@@ -99,14 +99,15 @@ void run_report(struct run *run, const struct run_case *of)
 		print_number("gb_s", bytes_per_ns, gib > 0);
 		print_number("client_cpu_s_per_gib", (double)tally->client_cpu_ns / 1e9 / gib, gib > 0);
 		print_number("server_cpu_s_per_gib", (double)tally->server_cpu_ns / 1e9 / gib,
-		             gib > 0 && served);
+		             gib > 0 && (served || !counted));
 		printf(", \"runs\": %u, \"ops\": %zu, \"rows\": %u, \"workers\": %u", run->rounds, count,
 		       of->rows, run_workers(run));
 		print_number("client_cpu_us_per_op", (double)tally->client_cpu_ns / 1e3 / ops, true);
-		print_number("server_cpu_us_per_op", (double)tally->server_cpu_ns / 1e3 / ops, served);
+		print_number("server_cpu_us_per_op", (double)tally->server_cpu_ns / 1e3 / ops,
+		             served || !counted);
 		print_number("messages_per_op", (double)tally->messages / ops,
 		             peer->kind->messages != NULL);
-		print_number("client_wakeups_per_op", (double)tally->client_wakeups / ops, true);
+		print_number("client_wakeups_per_op", (double)tally->client_wakeups / ops, counted);
 		print_number("server_wakeups_per_op", (double)tally->server_wakeups / ops, served);
 		print_number("ours_over_theirs", ratio(run, of, p, pooled), run->tallies[0].failed == 0);
 		printf("}\n");

@@ -141,6 +141,26 @@ static void timed(struct run *run, size_t peer, struct worker *workers, bool cou
 	}
 }
 
+static void burst_elsewhere(struct run *run, const struct run_case *of, size_t peer,
+                            uint32_t round)
+{
+	struct peer *one = &run->peers[peer];
+	struct run_tally *tally = &run->tallies[peer];
+	struct peer_burst burst = {.puts = of->op == RUN_PUT, .rows = of->rows, .ops = of->ops,
+	                           .latency_ns = run_latencies(run, peer, round, 0)};
+
+	if (!one->kind->burst(one->connections[0], &burst)) {
+		put_out(run, peer);
+		return;
+	}
+	if (round == 0)
+		return;
+	tally->client_cpu_ns += burst.client_cpu_ns;
+	tally->server_cpu_ns += burst.server_cpu_ns;
+	tally->bytes += payload_bytes(&run->payload, 0, 1) * of->rows * of->ops;
+	tally->op_count += of->ops;
+}
+
 /* One contender's turn in one round. */
 static void burst(struct run *run, const struct run_case *of, size_t peer, uint32_t round)
 {
@@ -168,7 +188,11 @@ void run_case_all(struct run *run, const struct run_case *of)
 		for (size_t i = 0; i < run->peer_count; i++) {
 			size_t peer = (i + round) % run->peer_count;
 
-			if (run_takes_part(run, of, peer) && !is_out(run, peer))
+			if (!run_takes_part(run, of, peer) || is_out(run, peer))
+				continue;
+			if (run->peers[peer].kind->burst != NULL)
+				burst_elsewhere(run, of, peer, round);
+			else
 				burst(run, of, peer, round);
 		}
 	}
@@ -180,6 +204,8 @@ void run_populate(struct run *run, size_t peer)
 	struct worker worker;
 	struct run_case put = {.op = RUN_PUT, .way = PEER_COLUMNS, .rows = run->populate_rows};
 
+	if (run->peers[peer].kind->burst != NULL)
+		return;
 	worker_init(&worker, run, &put, peer, 0, 0);
 	if (!worker_put_all(&worker))
 		put_out(run, peer);

@@ -70,8 +70,12 @@ static inline double *run_latencies(const struct run *run, size_t peer, uint32_t
 /* Does this contender take part in that case? */
 static inline bool run_takes_part(const struct run *run, const struct run_case *of, size_t peer)
 {
-	return !run->peers[peer].kind->copies_only ||
-	       (of->op != RUN_CLEAR && of->op != RUN_ATTACH);
+	const struct peer_kind *kind = run->peers[peer].kind;
+
+	if (kind->burst != NULL)
+		return run_workers(run) == 1 && of->way == PEER_KEYS &&
+		       (of->op == RUN_PUT || of->op == RUN_GET);
+	return !kind->copies_only || (of->op != RUN_CLEAR && of->op != RUN_ATTACH);
 }
 
 /* All processes meet here. */
@@ -79,7 +83,7 @@ void run_meet(const struct run *run);
 /* Opens and connects a contender in this process; false, and its tally says why: it is out. */
 bool run_join(struct run *run, size_t peer);
 void run_part(struct run *run, size_t peer);
-/* Puts all rows, by the leader alone. */
+/* Puts all rows, by the leader alone; another program has put its own. */
 void run_populate(struct run *run, size_t peer);
 /* All rounds of a case, in every process. */
 void run_case_all(struct run *run, const struct run_case *of);

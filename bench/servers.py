@@ -1,4 +1,5 @@
-"""The servers of one group: clusters of units, redis and memcached, on this host alone."""
+"""The servers of one group, on this host alone: clusters of units, redis and memcached, and
+contenders of Python, which are clients as well."""
 
 import contextlib
 import os
@@ -10,7 +11,11 @@ import subprocess
 import tempfile
 import time
 
+from plan import OUTSIDE
+
 PATIENCE_S = 120
+ENDS_S = 10  # what ends by itself
+NEVER_SLEEP = ["nixl"]  # without its threads of progress nothing goes on
 MIB = 1 << 20
 
 
@@ -20,13 +25,42 @@ def free_port():
         return probe.getsockname()[1]
 
 
+class Apart:
+    """A program that starts others and makes files: all that is gone when it has ended."""
+
+    def __init__(self, words, folder):
+        self.folder = folder
+        os.mkdir(folder)
+        with open(os.path.join(folder, "said"), "w") as said:
+            self.process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                env={**os.environ, "TMPDIR": folder}, start_new_session=True,
+            )  # fmt: skip
+
+    def said(self):
+        with open(os.path.join(self.folder, "said"), errors="replace") as said:
+            return said.read().strip().splitlines() or ["it said nothing"]
+
+    def end(self):
+        """It has a while to end by itself."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGCONT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(ENDS_S)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
 class Servers:
     """A context: what it started is gone after it. `peers` are the driver's --peer arguments."""
 
-    def __init__(self, build, group, wanted, unit_counts):
-        self.slabyard = os.path.join(build, "slabyard")
-        self.group, self.wanted, self.unit_counts = group, wanted, unit_counts
-        self.processes, self.run_dirs, self.peers, self.notes = [], [], [], []
+    def __init__(self, options, group, spare_bytes):
+        self.slabyard = os.path.join(options.build, "slabyard")
+        self.options, self.group, self.unit_counts = options, group, group.unit_counts
+        self.spare_bytes = spare_bytes  # of memory, for contenders of Python
+        self.processes, self.apart, self.run_dirs, self.peers, self.notes = [], [], [], [], []
 
     def __enter__(self):
         self.top = tempfile.mkdtemp(prefix="slabyard-bench-", dir="/tmp")
@@ -49,20 +83,23 @@ class Servers:
             self.start_units(most, f"processes-{most}", together=False)
             self.peers.append(f"wake,wake-{most},{most},0")
         first = self.run_dirs[0]
-        if "memcpy" in self.wanted and len(self.unit_counts) == 1:
+        if "memcpy" in self.options.peers and len(self.unit_counts) == 1:
             self.peers.append(f"memcpy,memcpy,{first}/unit-0.sock,0")
             if self.group.two_copiers():
                 self.peers.append(f"memcpy,memcpy-2,{first}/unit-0.sock,1")
         if not self.group.peers:
             return
         for name, start in (("redis", self.start_redis), ("memcached", self.start_memcached)):
-            if name not in self.wanted:
+            if name not in self.options.peers:
                 continue
             if shutil.which(f"{name}-server") or shutil.which(name):
                 start(name, False)
                 start(f"{name}-tuned", True)
             else:
                 self.notes.append(f"{name} is not installed")
+        for who in OUTSIDE:
+            if who in self.options.peers and self.group.plain():
+                self.start_outside(who)
 
     def start_units(self, count, name, together):
         """Units of one cluster, each a process, or all in one."""
@@ -163,6 +200,32 @@ class Servers:
             words += ["-l", "127.0.0.1", "-p", str(port), "-U", "0"]
         self.launch("memcached", name, address, tuned, words)
 
+    def start_outside(self, who):
+        """A contender of Python. Where it does not run it is left out with a word."""
+        python = os.path.join(self.options.build, "venv", "bin", "python")
+        path = os.path.join(self.top, f"{who}.sock")
+        if not os.path.exists(python):
+            self.notes.append(f"{who} is not installed")
+            return
+        if self.group.outside_bytes(self.options.rounds) > self.spare_bytes:
+            self.notes.append(f"{who} has too little memory for {self.group.name}")
+            return
+        words = [python, os.path.join(os.path.dirname(__file__), "outside.py"), who]
+        words += ["--socket", path, "--rounds", str(self.options.rounds)]
+        words += ["--rows", str(self.group.rows), "--bytes", str(self.group.value_bytes)]
+        for case in self.group.plain():
+            words += case.words(self.options.quick)
+        one = Apart(words, os.path.join(self.top, who))
+        end = time.monotonic() + PATIENCE_S
+        while not os.path.exists(path):
+            if one.process.poll() is not None or time.monotonic() > end:
+                self.notes.append(f"{who} does not start: {one.said()[-1][:200]}")
+                one.end()
+                return
+            time.sleep(0.01)
+        self.apart.append(one)
+        self.peers.append(f"outside,{who},{path},{int(who in NEVER_SLEEP)}")
+
     def stop(self):
         """A second Ctrl-C does not leave half of them behind."""
         usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -172,6 +235,8 @@ class Servers:
             signal.signal(signal.SIGINT, usual)
 
     def stop_all(self):
+        for one in self.apart:
+            one.end()
         for run_dir in self.run_dirs:
             subprocess.run([self.slabyard, "down", "--run-dir", run_dir],
                            stdout=subprocess.DEVNULL, timeout=PATIENCE_S)  # fmt: skip

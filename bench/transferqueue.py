@@ -1,10 +1,10 @@
 """One batch of GRPO's shape through TransferQueue's public API, on several of its backends.
 
-Put, get and clear of 512 rows by 8 fields, 4 of them jagged. Each backend runs in a process of
-its own, one after the other, and gives back tensors that the caller owns, which are summed inside
-the timed region. Two times are told: of the storage calls alone (the manager's put_data, without
-the word to the controller, and get_data), and of the whole API. The rest of the latter is
-TransferQueue's own and the same for all.
+Put, get and clear of 512 rows by 8 fields, 4 of them jagged. Each backend has a process of its own
+and a Ray of its own; round by round they take turns, and the first rounds warm up. Each gives back
+tensors that the caller owns, which are summed inside the timed region. Two times are told: of the
+storage calls alone (the manager's put_data, without the word to the controller, and get_data), and
+of the whole API. The rest of the latter is TransferQueue's own and the same for all.
 
     scripts/bench --suite transferqueue
     scripts/python transferqueue run bench/transferqueue.py    the same with other CPUs
@@ -16,6 +16,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
@@ -88,8 +89,26 @@ class Timed:
         return result
 
 
-def measure(backend, rows, rounds):
-    """Runs one backend in this process; {step: [seconds]}."""
+def one_round(client, data, partition, times):
+    """Puts, gets and clears the batch, adds what each took, and returns the sums of what came."""
+    rows, fields = data.batch_size[0], list(data.keys())
+    marks = [time.perf_counter()]
+    client.put(data, partition_id=partition)
+    marks.append(time.perf_counter())
+    meta = client.get_meta(
+        fields, batch_size=rows, partition_id=partition, mode="fetch", task_name="t"
+    )
+    got = sums(client.get_data(meta))
+    marks.append(time.perf_counter())
+    client.clear_samples(meta)
+    marks.append(time.perf_counter())
+    for step, began, ended in zip(("put", "get", "clear"), marks, marks[1:]):
+        times[step].append(ended - began)
+    return got
+
+
+def take_turns(backend, rows):
+    """Runs one backend in this process: a round for each line that comes, {step: seconds} back."""
     import ray
     import transfer_queue as tq
 
@@ -107,23 +126,13 @@ def measure(backend, rows, rounds):
             Timed(times, client.storage_manager, name)
         Timed(times, client.storage_manager, "get_data", sums)
         data = batch(rows)
-        want, fields = sums(data), list(data.keys())
-        for k in range(WARM_UP + rounds):
-            marks = [time.perf_counter()]
-            client.put(data, partition_id=f"step-{k}")
-            marks.append(time.perf_counter())
-            meta = client.get_meta(
-                fields, batch_size=rows, partition_id=f"step-{k}", mode="fetch", task_name="t"
-            )
-            got = sums(client.get_data(meta))
-            marks.append(time.perf_counter())
-            client.clear_samples(meta)
-            marks.append(time.perf_counter())
+        want = sums(data)
+        print(json.dumps({}), flush=True)  # it is ready
+        for k, _ in enumerate(sys.stdin):
+            got = one_round(client, data, f"step-{k}", times)
             if got != want:
                 raise SystemExit(f"{backend} gave other values back: {got}, not {want}")
-            for step, began, ended in zip(("put", "get", "clear"), marks, marks[1:]):
-                times[step].append(ended - began)
-        return {step: values[WARM_UP:] for step, values in times.items()}
+            print(json.dumps({step: values[-1] for step, values in times.items()}), flush=True)
     finally:
         tq.close()
         if backend == "SlabyardStore":
@@ -133,18 +142,62 @@ def measure(backend, rows, rounds):
         ray.shutdown()
 
 
-def run_apart(backend, options):
-    words = ["--only", backend, "--rows", str(options.rows), "--rounds", str(options.rounds)]
-    path = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")  # Mooncake's
-    env = {**os.environ, "PATH": path}
-    done = subprocess.run(
-        [sys.executable, __file__, *words], capture_output=True, text=True, env=env
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode != 0 or not lines:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        return None, said[-1] if said else f"status {done.returncode}"
-    return json.loads(lines[-1]), None
+class Contender:
+    """One backend's process, which does a round when it is told to."""
+
+    def __init__(self, backend, rows):
+        self.backend, self.times, self.why = backend, {step: [] for step in STEPS}, None
+        path = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--only", backend, "--rows", str(rows)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
+            env={**os.environ, "PATH": path},  # Mooncake's master is beside python
+        )  # fmt: skip
+        self.answer()
+
+    def answer(self):
+        """What it says next, or None, and why: it is out."""
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                return json.loads(line)
+        code = self.process.wait()
+        self.errors.seek(0)
+        said = self.errors.read().strip().splitlines()
+        self.why = said[-1] if said else f"status {code}"
+        return None
+
+    def round(self, counts):
+        if self.why is not None:
+            return
+        try:
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # why it ended is in what it said
+        times = self.answer()
+        for step in STEPS if times and counts else ():
+            self.times[step].append(times[step])
+
+    def end(self):
+        self.process.stdin.close()
+        for _ in self.process.stdout:
+            pass
+        self.process.wait()
+        self.errors.close()
+
+
+def measure(rows, rounds):
+    """Every backend's times, {backend: {step: [seconds]}}, of those that ran."""
+    all_of_them = [Contender(backend, rows) for backend in BLOCKS]
+    for k in range(WARM_UP + rounds):
+        for i in range(len(all_of_them)):
+            all_of_them[(i + k) % len(all_of_them)].round(counts=k >= WARM_UP)
+    for one in all_of_them:
+        one.end()
+        if one.why is not None:
+            print(f"{one.backend} not measured: {one.why}")
+    return {one.backend: one.times for one in all_of_them if one.why is None}
 
 
 def records(results, rounds):
@@ -158,8 +211,8 @@ def records(results, rounds):
                       "gb_s": None, "client_cpu_s_per_gib": None, "server_cpu_s_per_gib": None,
                       "runs": rounds}  # fmt: skip
             if ours:
-                record["ours_over_theirs"] = (
-                    1e6 * statistics.median(ours[step]) / record["p50_us"]
+                record["ours_over_theirs"] = statistics.median(
+                    mine / theirs for mine, theirs in zip(ours[step], times[step])
                 )
             yield record
 
@@ -190,18 +243,12 @@ def main():
     parser.add_argument("--rows", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", metavar="FILE", help="write records of the API's times there")
-    parser.add_argument("--only", choices=BLOCKS, help="one backend, in this process, as JSON")
+    parser.add_argument("--only", choices=BLOCKS, help="one backend, a round a line of the input")
     options = parser.parse_args()
     if options.only:
-        print(json.dumps(measure(options.only, options.rows, options.rounds)))
+        take_turns(options.only, options.rows)
         return
-    results = {}
-    for backend in BLOCKS:
-        times, why = run_apart(backend, options)
-        if times is None:
-            print(f"{backend} not measured: {why}")
-        else:
-            results[backend] = times
+    results = measure(options.rows, options.rounds)
     if results:
         table(results)
     if options.json:

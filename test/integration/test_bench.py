@@ -15,8 +15,8 @@ BENCH = os.path.join(SOURCE, "scripts", "bench")
 PATIENCE_S = 60
 sys.path.insert(0, os.path.join(SOURCE, "bench"))
 
-import bench  # noqa: E402
 import plot  # noqa: E402
+from servers import Apart  # noqa: E402
 
 # Starts a process that would not end, makes a file, and says where and what.
 LEAVES_ALL = """
@@ -91,9 +91,14 @@ class TestPlot(unittest.TestCase):
 
 class TestApart(unittest.TestCase):
     def test_nothing_outlives_a_contender(self):
-        code, said, _ = bench.run_apart([sys.executable, "-c", LEAVES_ALL])
-        self.assertEqual(code, 0)
-        pid, folder = said.split()
+        with tempfile.TemporaryDirectory(prefix="slabyard-", dir="/tmp") as top:
+            one = Apart([sys.executable, "-c", LEAVES_ALL], os.path.join(top, "apart"))
+            self.addCleanup(one.end)
+            self.assertEqual(one.process.wait(PATIENCE_S), 0)
+            pid, folder = one.said()[0].split()
+            self.assertTrue(os.path.exists(folder))
+            one.end()
+            self.assertEqual(os.listdir(top), [])
         try:
             process = os.pidfd_open(int(pid))
         except ProcessLookupError:
