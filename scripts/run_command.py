@@ -1,10 +1,12 @@
 """Runs a command of scripts/check to its end or its limit, counts the processor time it took, and
-leaves nothing of it behind: neither a process, nor the slab of a unit that is gone.
+leaves nothing of it behind: neither a process, nor the slab of a unit that is gone, nor the folder
+of a test that was killed.
 """
 
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import threading
@@ -13,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 GONE_S = 10  # until a process that was killed is
+STILL_S = 10  # nothing was made or removed in a folder that a test has forgotten
 EXEC_LOOKS = 1000
 TICK_S = 1  # the time of a file is behind the clock by some milliseconds
 GIVES_WAY, NICEST = 5, 19  # so much nicer is what does: a third of the weight of the others
@@ -25,6 +28,7 @@ this_lane = threading.local()
 
 MARK = "SLABYARD_CHECK"  # in the environment of all that a command starts, a value for each
 SLABS = Path("/dev/shm")
+FOLDERS = Path("/tmp")  # what tests make there is named slabyard-*
 
 
 def await_end(child, limit_s):
@@ -99,6 +103,51 @@ def is_of(path, since):
     except OSError:
         return False
     return made.st_uid == os.getuid() and made.st_mtime >= since - TICK_S
+
+
+def names_used():
+    """What the processes of this host have to do with: their words, variables, files and sockets,
+    in one piece."""
+    found = [Path("/proc/net/unix").read_bytes()]
+    for process in processes():
+        try:
+            links = [process / "cwd", *(process / "fd").iterdir()]
+        except OSError:
+            continue  # gone, or somebody else's
+        for path in [process / "cmdline", process / "environ", *links]:
+            try:
+                link = path.is_symlink()
+                found.append(os.fsencode(os.readlink(path)) if link else path.read_bytes())
+            except OSError:
+                pass
+    return b"\0".join(found)
+
+
+def is_alone(used):
+    """No other run of scripts/check is under way, of whose tests one may be between two steps,
+    when no process names its folder."""
+    return MARK not in os.environ and f"\0{MARK}=".encode() not in used
+
+
+def remove_folders(before, used, top=FOLDERS):
+    """Those that tests made since `before` was listed, that have lain still for a while, and that
+    no process has to do with."""
+    for path in folders(top) - before:
+        try:
+            made = path.lstat()
+        except OSError:
+            continue
+        is_mine = made.st_uid == os.getuid() and time.time() - made.st_mtime > STILL_S
+        if not is_mine or os.fsencode(path) in used:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def folders(top=FOLDERS):
+    return set(top.glob("slabyard-*"))
 
 
 def give_way(process):

@@ -26,7 +26,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from count_tests import Count, count_output
-from run_command import end_all, execute, remove_slabs, this_lane
+from run_command import (
+    end_all,
+    execute,
+    folders,
+    is_alone,
+    names_used,
+    remove_folders,
+    remove_slabs,
+    this_lane,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build-check"
@@ -465,11 +474,13 @@ def main():
             )
         )
     lanes = Lanes(jobs, options.lanes, runner)
-    started = time.time()
+    started, before = time.time(), folders()
     try:
         lanes.run()
     finally:
         remove_slabs(started)
+        if is_alone(used := names_used()):
+            remove_folders(before, used)
     total = lanes.total
     recap(lanes.broken)
     print(f"{total.passed} passed, {total.failed} failed")

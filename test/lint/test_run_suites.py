@@ -1,16 +1,21 @@
 """scripts/check must never count as passed what did not pass: each way to fail is tried here."""
 
+import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 from count_tests import count_output  # noqa: E402
+from run_command import MARK, folders, is_alone, names_used, remove_folders  # noqa: E402
 
 CMOCKA = """[==========] Running 3 test(s).
 [ RUN      ] a
@@ -79,6 +84,58 @@ class Counting(unittest.TestCase):
         self.assertEqual(counted("1..2\nok 1 - a\nnot ok 2 - b\n", 1), (1, 1, 0))
         self.assertEqual(counted("1..3\nok 1 - a\n", 0), (1, 2, 0))
         self.assertEqual(counted("1..1\nok 1 - a # SKIP no disk\n", 0), (0, 0, 1))
+
+
+class Leaving(unittest.TestCase):
+    """What tests that were killed leave in /tmp, here in a folder of this test's own."""
+
+    def setUp(self):
+        self.top = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.top)
+
+    def make(self, name):
+        path = self.top / name
+        path.mkdir()
+        (path / "within").write_text("x")
+        long_ago = time.time() - 3600
+        os.utime(path, (long_ago, long_ago))
+        return path
+
+    def test_folders(self):
+        """What was there before, is somebody's, or was touched just now stays."""
+        self.make("slabyard-before")
+        before = folders(self.top)
+        self.make("slabyard-left")
+        self.make("other")
+        (self.make("slabyard-young") / "new").touch()
+        bound = str(self.make("slabyard-bound") / "within.ipc")
+        held = self.make("slabyard-held")
+        wait = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+        with contextlib.ExitStack() as using:
+            using.enter_context(socket.socket(socket.AF_UNIX)).bind(bound)
+            os.utime(Path(bound).parent, (0, 0))
+            for words, place in ((wait, held), ([*wait, self.make("slabyard-named")], None)):
+                user = subprocess.Popen(words, stdin=subprocess.PIPE, cwd=place)
+                using.callback(user.communicate)
+            remove_folders(before, names_used(), self.top)
+            left = sorted(path.name for path in self.top.iterdir())
+        names = ["slabyard-before", "slabyard-bound", "slabyard-held", "slabyard-named"]
+        self.assertEqual(left, ["other", *names, "slabyard-young"])
+
+    def test_other_runs(self):
+        """Each may be between two steps of a test of its own."""
+        with mock.patch.dict(os.environ):
+            os.environ.pop(MARK, None)
+            self.assertTrue(is_alone(b"HOME=/\0"))
+            wait = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
+            other = subprocess.Popen(
+                wait, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {MARK: "1-1"}
+            )
+            self.addCleanup(other.communicate)
+            other.stdout.readline()
+            self.assertFalse(is_alone(names_used()))
+            os.environ[MARK] = "2-2"
+            self.assertFalse(is_alone(b""))
 
 
 class Running(unittest.TestCase):
