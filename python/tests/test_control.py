@@ -5,6 +5,7 @@ import re
 import subprocess
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 from support import PATIENCE_S, ClusterCase
@@ -12,6 +13,7 @@ from support import PATIENCE_S, ClusterCase
 import slabyard
 from slabyard.blobstore import UnitSlabStore, encode_index
 from slabyard.cluster import command_path
+from slabyard.errors import DataPlaneTransferFailed
 
 
 def bells():
@@ -70,11 +72,21 @@ class Keys(unittest.TestCase):
             resolved = store.resolve_keys({0: ["0@x"]}, None)
             self.assertEqual(list(resolved[0]["entries"]), ["0@x"])
             store.unpin_all(resolved)
+        with self.assertRaisesRegex(PermissionError, "asks for keys"):
+            UnitSlabStore(slabyard.Endpoint(), address, namespace=self.id(), timeout_s=600)
+        with self.assertRaisesRegex(PermissionError, f"{address} asks for keys"):
+            slabyard.Client(directory=address, timeout_s=600)
+        by_tcp = {"transport": "ucx", "policy": "allow-tcp", "timeout_s": 600}
+        with (
+            mock.patch.dict(os.environ, UCX_TLS="tcp", UCX_NET_DEVICES="lo"),
+            slabyard.Client(os.path.join(top.name, "run"), **by_tcp) as client,
+        ):  # the directory by its socket, the unit over tcp
+            with self.assertRaisesRegex(PermissionError, "unit 0: .* asks for keys"):
+                client.get(["0@a"])
+            with self.assertRaisesRegex(DataPlaneTransferFailed, "unit 0: .* asks for keys"):
+                client.put(["0@a"], ["x"])
         with self.assertRaises(slabyard.errors.DataPlaneTimeout):
-            UnitSlabStore(slabyard.Endpoint(), address, namespace=self.id(), timeout_s=0.5)
-        for wrong in (None, other):
-            with self.subTest(wrong), self.assertRaises(slabyard.errors.DataPlaneTimeout):
-                slabyard.Client(directory=address, keys=wrong, timeout_s=0.5)
+            slabyard.Client(directory=address, keys=other, timeout_s=0.5)
         with self.assertRaises(OSError):
             slabyard.Client(directory=address, keys=os.path.join(top.name, "none"))
 

@@ -29,6 +29,7 @@ struct sy_link {
 	int local_fd;                      /* -1: none */
 	bool connect_due; /* sy_link_set_due */
 	bool connecting;
+	bool was_ready;  /* has had a session: it lets this process in */
 	sy_error failure;                  /* of the last connect that failed */
 	struct sy_call *calls;             /* those that have not ended */
 };

@@ -162,6 +162,7 @@ static void follow_session(struct sy_link *link)
 {
 	const struct sy_hello_result *hello = sy_machine_hello(link->machine);
 
+	link->was_ready |= sy_machine_state(link->machine) == SY_MACHINE_READY;
 	if (link->local_fd >= 0 || sy_machine_state(link->machine) != SY_MACHINE_READY ||
 	    link->remote_session == hello->session)
 		return;

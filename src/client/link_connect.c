@@ -42,6 +42,7 @@ struct connection {
 	struct sy_remote *remote;
 	struct sy_control_client *control;
 	struct sy_lane lane;
+	bool was_ready; /* the unit, before this */
 };
 
 static void unmake(struct connection *made)
@@ -50,7 +51,7 @@ static void unmake(struct connection *made)
 	sy_local_close(made->door_fd);
 	sy_local_close(made->local_fd);
 	sy_remote_unref(made->remote);
-	*made = (struct connection){.local_fd = -1, .door_fd = -1};
+	*made = (struct connection){.local_fd = -1, .door_fd = -1, .was_ready = made->was_ready};
 }
 
 /* What a lane takes of this process: memory, which also RLIMIT_FSIZE bounds, and descriptors. */
@@ -136,15 +137,22 @@ static bool is_loopback(const char *address)
 }
 
 /* Of another host: control messages over tcp, values over UCX. What UCX lacks is no obstacle to a
- * session, for small values need none; each transfer says it. */
+ * session, for small values need none; each transfer says it. A unit that asks for other keys than
+ * there are never answers. */
 static sy_status make_remote(struct sy_hub *hub, const struct sy_unit_info *info,
-                             struct connection *made, sy_error *err)
+                             uint64_t welcome_ns, struct connection *made, sy_error *err)
 {
+	sy_status status = SY_OK;
+
 	if (!is_this_host(hub, info) && is_loopback(info->tcp_address))
 		return sy_fail(err, SY_E_SYS, __func__,
 		               "unit %u is on another host and listens there at %s alone: start it with "
 		               "--listen and an address that this host reaches", info->unit_id,
 		               info->tcp_address);
+	if (!made->was_ready)
+		status = sy_control_context_check(hub->context, info->tcp_address, welcome_ns, err);
+	if (status != SY_OK)
+		return status;
 	(void)sy_hub_need_mover(hub, info->tcp_address, NULL);
 	return sy_control_client_open(hub->context, info->tcp_address, &made->control, err);
 }
@@ -174,7 +182,7 @@ static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint6
 	               hub->config.policy == SY_POLICY_SAME_HOST));
 
 	if (!local)
-		return make_remote(hub, info, made, err);
+		return make_remote(hub, info, welcome_ns, made, err);
 	if (!is_this_host(hub, info))
 		return sy_fail(err, SY_E_SYS, __func__,
 		               "unit %u is on another host, and the client was told to use nothing but "
@@ -206,7 +214,7 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 {
 	struct sy_hub *hub = link->hub;
 	struct sy_unit_info info = hub->units[link->unit_id];
-	struct connection made = {.local_fd = -1, .door_fd = -1};
+	struct connection made = {.local_fd = -1, .door_fd = -1, .was_ready = link->was_ready};
 	bool listed = info.state != SY_UNIT_NONE && info.state != SY_UNIT_DEAD;
 	sy_error err = {0};
 	sy_status status = SY_E_SYS;

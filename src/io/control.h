@@ -45,6 +45,11 @@ void sy_control_context_set_keys(struct sy_control_context *context,
 
 struct sy_control_client;
 sy_status sy_control_client_open(struct sy_control_context *context, const char *endpoint,
+/* Asked where nobody answers: SY_E_AUTH, if who listens there asks for keys and this context has
+ * none to show, or the other way round. SY_OK: it is not so, or was not heard by deadline_ns, or
+ * the endpoint is none of tcp. May be asked from any thread. */
+sy_status sy_control_context_check(struct sy_control_context *context, const char *endpoint,
+                                   uint64_t deadline_ns, sy_error *err);
                                  struct sy_control_client **ret_client, sy_error *err);
 /* Sends what is queued for at most linger_ms. */
 void sy_control_client_close(struct sy_control_client *client, int linger_ms);

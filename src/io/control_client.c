@@ -51,9 +51,38 @@ void sy_control_context_set_keys(struct sy_control_context *context,
 	context->keys = *keys;
 }
 
+static bool has_keys(const struct sy_control_keys *keys)
+{
+	return keys->client_secret[0] != '\0';
+}
+
+static bool is_tcp(const char *endpoint)
+{
+	return strncmp(endpoint, "tcp://", 6) == 0;
+}
+
+sy_status sy_control_context_check(struct sy_control_context *context, const char *endpoint,
+                                   uint64_t deadline_ns, sy_error *err)
+{
+	char mechanism[SY_CONTROL_MECHANISM_BYTES];
+	if (!is_tcp(endpoint) ||
+	    !sy_control_hear_mechanism(context->zmq, endpoint, deadline_ns, mechanism))
+		return SY_OK;
+	bool wanted = strcmp(mechanism, "CURVE") == 0;
+	if (wanted && !has_keys(&context->keys))
+		return sy_fail(err, SY_E_AUTH, __func__,
+		               "who listens at %.120s asks for keys: name the folder of its client.key "
+		               "(--keys DIR)", endpoint);
+	if (!wanted && has_keys(&context->keys))
+		return sy_fail(err, SY_E_AUTH, __func__,
+		               "who listens at %.120s has no keys: give none (leave out --keys), or start "
+		               "it with them", endpoint);
+	return SY_OK;
+}
+
 static bool keys_show(void *socket, const struct sy_control_keys *keys, const char *endpoint)
 {
-	if (keys->client_secret[0] == '\0' || strncmp(endpoint, "tcp://", 6) != 0)
+	if (!has_keys(keys) || !is_tcp(endpoint))
 		return true;
 	return zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, keys->server_public,
 	                      SY_CONTROL_KEY_BYTES) == 0 &&

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <zmq.h>
 
 /* A context whose threads run, to be ended by sy_control_end. NULL and errno: memory or
@@ -25,5 +26,11 @@ int sy_control_fd(void *socket);
  * cannot be sent now. */
 bool sy_control_take(void *socket, zmq_msg_t *message);
 bool sy_control_give(void *socket, const void *data, size_t bytes, bool more);
+
+enum { SY_CONTROL_MECHANISM_BYTES = 21 };
+/* The mechanism of ZeroMQ, "CURVE" or "NULL", that who listens at a tcp endpoint speaks. False:
+ * nothing of that kind was heard by deadline_ns. */
+bool sy_control_hear_mechanism(void *context, const char *endpoint, uint64_t deadline_ns,
+                               char ret_name[SY_CONTROL_MECHANISM_BYTES]);
 
 #endif

@@ -135,6 +135,15 @@ static sy_status try_once(struct asking *asking, uint64_t try_deadline_ns, sy_er
 	return status;
 }
 
+/* Nothing came in a try. Who has no keys that are asked for would wait in vain; where nothing is
+ * heard, as of a directory that is slow, that is for a later try. */
+static sy_status look_why(const struct sy_dir_client *client, uint64_t deadline_ns, sy_error *err)
+{
+	uint64_t end_ns = sy_min_u64(deadline_ns, sy_clock_now_ns() + FIRST_TRY_NS);
+	sy_status status = sy_control_context_check(client->context, client->address, end_ns, err);
+	return status == SY_OK ? SY_E_BUSY : status;
+}
+
 static sy_status fault_status(enum sy_dir_fault fault)
 {
 	switch (fault) {
@@ -189,6 +198,8 @@ static sy_status ask(struct asking *asking, const struct sy_dir_request *request
 	     now = sy_clock_now_ns()) {
 		uint64_t left = deadline_ns - now;
 		status = try_once(asking, now + sy_min_u64(left, try_ns), err);
+		if (status == SY_E_BUSY)
+			status = look_why(client, deadline_ns, err);
 		try_ns = sy_min_u64(try_ns * 2, LONGEST_TRY_NS);
 	}
 	sy_buf_free(&asking->message);

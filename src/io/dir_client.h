@@ -27,9 +27,9 @@ sy_status sy_dir_client_use_keys(struct sy_dir_client *client, const char *keys_
 void sy_dir_client_close(struct sy_dir_client *client);
 
 /* All calls below fail with SY_E_TIMEOUT (nothing answered), SY_E_PROTOCOL (something else
- * answered), SY_E_SYS (out of descriptors or memory, or the directory cannot write its state),
- * SY_E_FATAL (this process is a fork child of the one that opened the client), and with what is
- * named at each. */
+ * answered), SY_E_AUTH (it asks for keys and there are none, or the other way round), SY_E_SYS
+ * (out of descriptors or memory, or the directory cannot write its state), SY_E_FATAL (this
+ * process is a fork child of the one that opened the client), and with what is named at each. */
 
 /* An answered register or renew: the unit's lease begins when it was sent. Who holds none passes
  * NULL below. */

@@ -8,6 +8,7 @@ import stat
 import struct
 import subprocess
 import unittest
+from unittest import mock
 
 from test_cluster import PATIENCE_S, SLABYARD, ClusterCase, held_port
 
@@ -97,12 +98,46 @@ class TestKeys(ClusterCase):
         self.assertIn("active", self.slabyard("status", *there, *keys).stdout)
         self.assertEqual(self.slabyard("drain", "0", *there, *keys).stdout, "unit 0 drains\n")
         self.assertIn("draining", self.slabyard("status", *there, *keys).stdout)
-        done = self.slabyard("status", *there, status=1)
-        self.assertNotIn("draining", done.stderr)
+        asks = f"{re.escape(address[1])} asks for keys: name the folder of its client.key"
+        for words in (["status"], ["ls"], ["put", "0", "x", "/dev/null"]):
+            # None waits for the end of its time: a listener of another kind is never heard.
+            done = self.slabyard(*words, *there, "--timeout", "10m", status=1)
+            self.assertRegex(done.stderr, asks)
+        for words in (["demo"], ["drain", "0"]):
+            self.assertRegex(self.slabyard(*words, *there, status=1).stderr, asks)
+        words = ["unit", "--run-dir", os.path.join(self.top, "late"), "--slab-bytes", "4MiB"]
+        self.assertRegex(self.slabyard(*words, *there, status=1).stderr, asks)
         other = os.path.join(self.top, "other")
         self.slabyard("keygen", other)
         self.slabyard("status", *there, "--keys", other, status=1)
         self.assertEqual(self.stranger(int(address[2])), (b"CURVE", b""))
+
+    def test_a_unit_that_asks_for_keys(self):
+        """The run directory leads to the directory without keys, and to the units over tcp."""
+        self.keygen()
+        ucx = mock.patch.dict(os.environ, UCX_TLS="tcp", UCX_NET_DEVICES="lo")
+        ucx.start()
+        self.addCleanup(ucx.stop)
+        self.up(2, "4MiB", "--keys", self.keys, "--policy", "allow-tcp")
+        there = ["--run-dir", self.run_dir, "--transport", "ucx", "--policy", "allow-tcp"]
+        text = os.path.join(self.top, "text")
+        with open(text, "w") as file:
+            file.write("text")
+        for words in (["put", "1", "x", text], ["get", "1", "x"], ["ls"], ["rm", "1"], ["dump"]):
+            done = self.slabyard(*words, *there, "--timeout", "10m", status=1)
+            self.assertRegex(done.stderr, r"unit \d: who listens at tcp://\S+ asks for keys")
+        done = self.slabyard("demo", *there, status=1)
+        self.assertRegex(done.stderr, r"unit \d: who listens at tcp://\S+ asks for keys")
+        self.slabyard("put", "1", "x", text, *there, "--keys", self.keys)
+
+    def test_keys_for_a_directory_that_has_none(self):
+        self.keygen()
+        _, line = self.begin("directory", "--run-dir", self.run_dir, "--units", "1", "--listen",
+                             "tcp://127.0.0.1:*")  # fmt: skip
+        address = re.search(r"tcp://\S+", line)[0]
+        words = ["--directory", address, "--keys", self.keys, "--timeout", "10m"]
+        done = self.slabyard("status", *words, status=1)
+        self.assertIn(f"{address} has no keys: give none (leave out --keys), or", done.stderr)
 
     def test_without_keys_no_other_host(self):
         done = self.up(1, "4MiB", "--listen", "tcp://192.0.2.1:*", status=1)
