@@ -122,7 +122,7 @@ static sy_status start(struct daemon *daemon, sy_error *err)
 	daemon->told = calloc(config->slot_count, sizeof *daemon->told);
 	if (daemon->told == NULL)
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	return SY_OK;
+	return sy_process_need_descriptors(SY_DIR_CLIENT_FDS, err);
 }
 
 sy_status sy_dir_daemon_run(const struct sy_dir_daemon_config *config, sy_error *err)

@@ -8,6 +8,10 @@
 
 struct sy_dir_server;
 
+/* What a process must be able to open to answer one client: its connection, and what accept.c
+ * keeps free. */
+enum { SY_DIR_CLIENT_FDS = 5 };
+
 /* Binds the endpoints (ipc://path, tcp://127.0.0.1:PORT), goes on from the state at state_path,
  * or begins a new one of slot_count slots, and writes it before anything is answered. times: how
  * long units may be silent; NULL: they hold no leases, and their exits are reported below. keys:

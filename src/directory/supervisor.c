@@ -259,6 +259,11 @@ static void readiness_check(struct supervisor *supervisor)
 			return;
 		total_bytes += slot->slab_bytes;
 	}
+	sy_status status = sy_process_need_descriptors(SY_DIR_CLIENT_FDS, supervisor->err);
+	if (status != SY_OK) {
+		end_begin(supervisor, status);
+		return;
+	}
 	supervisor->phase = PHASE_SERVING;
 	if (!supervisor->config->ready(supervisor->config->context, supervisor->dir.path, total_bytes))
 		end_begin(supervisor, sy_fail(supervisor->err, SY_E_SYS, __func__,

@@ -1,18 +1,24 @@
 #include "process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/pidfd.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "entropy.h"
 #include "fail.h"
+#include "units.h"
 #include "whole.h"
 
 enum { FLAG_EXITING = 4 }; /* PF_EXITING of the kernel's task flags */
+/* ZeroMQ closes in a thread of its own what is of no more use. */
+enum { LOOKS = 100, LOOK_PAUSE_NS = 2000000 };
 
 static size_t read_file(const char *path, char *out, size_t size)
 {
@@ -102,6 +108,43 @@ void sy_process_allow_descriptors(void)
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);
 	}
+}
+
+/* How many of those that are allowed are open. False: the system does not tell. */
+static bool count_descriptors(uint64_t limit, uint64_t *ret_count)
+{
+	DIR *open_ones = opendir("/proc/self/fd");
+	uint64_t count = 0, number;
+
+	if (open_ones == NULL) {
+		*ret_count = limit;
+		return errno == EMFILE;
+	}
+	for (const struct dirent *entry; (entry = readdir(open_ones)) != NULL;)
+		count += sy_parse_u64(entry->d_name, strlen(entry->d_name), &number, NULL) == SY_OK &&
+		         number < limit;
+	closedir(open_ones);
+	*ret_count = count - 1; /* without the folder's own */
+	return true;
+}
+
+sy_status sy_process_need_descriptors(uint32_t count, sy_error *err)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
+	struct rlimit files;
+	uint64_t used = 0;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return SY_OK;
+	for (uint32_t look = 0; look < LOOKS; look++) {
+		if (!count_descriptors(files.rlim_cur, &used) || used + count <= files.rlim_cur)
+			return SY_OK;
+		nanosleep(&pause, NULL);
+	}
+	return sy_fail(err, SY_E_SYS, __func__,
+	               "%llu open files are allowed, and %llu are needed to let one client in: raise "
+	               "them, as with `ulimit -n %llu`", (unsigned long long)files.rlim_cur,
+	               (unsigned long long)(used + count), (unsigned long long)(used + count));
 }
 
 bool sy_process_has_descriptors(uint32_t count)

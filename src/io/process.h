@@ -2,6 +2,7 @@
 #ifndef SY_PROCESS_H
 #define SY_PROCESS_H
 
+#include <slabyard/status.h>
 #include <sys/types.h>
 
 #include "proto.h"
@@ -19,5 +20,9 @@ bool sy_process_await_end(pid_t pid, int timeout_ms);
 void sy_process_allow_descriptors(void);
 /* Are so many descriptors (64 at most) to be had at this instant? False: errno says why. */
 bool sy_process_has_descriptors(uint32_t count);
+
+/* SY_E_SYS: it could not open so many more, however they come to be open; the message says what it
+ * must be allowed to let a client in, for which they are. To be asked once all else is open. */
+sy_status sy_process_need_descriptors(uint32_t count, sy_error *err);
 
 #endif

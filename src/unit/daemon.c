@@ -18,6 +18,9 @@
 #include "guard.h"
 #include "process.h"
 
+/* ZeroMQ's own of a context, and the watch's. */
+enum { DIRECTORY_FDS = 7 };
+
 static const uint64_t register_ns = 60000000000u, exited_ns = 500000000u;
 
 /* One call of write a line, so that the lines of several units do not mix. */
@@ -247,6 +250,14 @@ static sy_status take_slot(struct sy_daemon *daemon, const struct sy_unit_info *
 	                         renew_interval_ns(daemon, &first.times), &daemon->watch, err);
 }
 
+/* For its place in the directory, and a client of this unit and of those before it in the process:
+ * one that lets nobody in would be waited for in vain. */
+static uint32_t descriptors_needed(const struct sy_daemon *daemon)
+{
+	uint32_t place = daemon->config.directory != NULL ? DIRECTORY_FDS : 0;
+	return place + SY_DAEMON_WELCOME_FDS + SY_DAEMON_PEER_FDS * daemon->number;
+}
+
 /* Messages wait in the sockets meanwhile: nobody is answered by an incarnation that the
  * directory does not know. */
 static sy_status enter_directory(struct sy_daemon *daemon, sy_error *err)
@@ -254,9 +265,9 @@ static sy_status enter_directory(struct sy_daemon *daemon, sy_error *err)
 	const struct sy_unit_config *config = &daemon->config;
 	struct sy_unit_info info;
 	sy_status status = fill_info(daemon, &info, err);
-	if (status != SY_OK)
-		return status;
-	if (config->directory != NULL)
+	if (status == SY_OK)
+		status = sy_process_need_descriptors(descriptors_needed(daemon), err);
+	if (status == SY_OK && config->directory != NULL)
 		status = take_slot(daemon, &info, err);
 	if (status == SY_OK && config->ready != NULL)
 		config->ready(config->ready_context, &info);

@@ -45,12 +45,10 @@ void sy_daemon_peer_done(void *context, uint64_t token)
 
 /* ZeroMQ ends the process where it has no descriptor for a connection, and connections to its
  * socket come from whoever was welcomed here: so nobody is whose connection might be one too
- * many. Counted: socket, pidfd and connection (or door) of the new one, the other two
- * descriptors of a join, a connection of each that has not said hello, and two for old ones that
- * are just being closed. */
+ * many. Counted, beside its welcome: a connection of each that has not said hello. */
 static bool has_room_for_a_peer(const struct sy_daemon *daemon)
 {
-	uint32_t count = 3 + 2 + 2;
+	uint32_t count = SY_DAEMON_WELCOME_FDS;
 	for (uint32_t i = 1; i <= daemon->peers.count; i++) {
 		const struct sy_peer *peer = &daemon->peers.items[i];
 		count += peer->token != 0 && peer->fd >= 0 && !peer->greeted;

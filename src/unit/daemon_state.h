@@ -15,6 +15,10 @@
 /* Clients that a process attends at once: more make each look dearer than a wake-up of one. */
 enum { SY_DAEMON_ATTENDED_MAX = 4 };
 
+/* Descriptors that a new client takes at its welcome: socket, pidfd and connection (or door),
+ * which stay; the other two of a join; and two for old clients that are just being closed. */
+enum { SY_DAEMON_PEER_FDS = 3, SY_DAEMON_WELCOME_FDS = SY_DAEMON_PEER_FDS + 2 + 2 };
+
 /* What the units of a process share: they are served in turns, by one thread. */
 struct sy_daemon_loop {
 	struct sy_daemon *daemons;
