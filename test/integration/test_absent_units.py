@@ -1,5 +1,6 @@
 """What the command says of units that are dead or do not answer."""
 
+import json
 import os
 import signal
 import struct
@@ -65,6 +66,30 @@ class TestAbsent(CommandCase):
             )  # fmt: skip
         self.addCleanup(child.wait, PATIENCE_S)
         return child
+
+    def test_a_slow_unit_is_waited_for(self):
+        """By status, as long as --timeout says, and by a demo, which asks again: both outlast two
+        that wait their usual time and are told nothing."""
+        pid = self.reports()[1]["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, pid, signal.SIGCONT)
+        patient = []
+        for words in (["status", "--json", "--timeout", "10m"], ["demo", "--rows", "6"]):
+            child = subprocess.Popen(
+                [SLABYARD, *words, "--run-dir", self.run_dir],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            self.addCleanup(child.communicate)
+            self.addCleanup(child.terminate)
+            patient.append(child)
+        for _ in range(2):
+            usual = json.loads(self.command("status", "--json"))["units"]
+            self.assertEqual([unit["answered"] for unit in usual], [True, False, True])
+        self.assertEqual([child.poll() for child in patient], [None, None])
+        os.kill(pid, signal.SIGCONT)
+        told = [child.communicate(timeout=PATIENCE_S) for child in patient]
+        self.assertEqual([child.returncode for child in patient], [0, 0], told)
+        self.assertTrue(all(unit["answered"] for unit in json.loads(told[0][0])["units"]))
 
     def test_a_silent_directory_is_told(self):
         supervisor = self.supervisor()
