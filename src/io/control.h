@@ -26,6 +26,9 @@ int sy_control_server_fd(const struct sy_control_server *server);
  * a routing id of their own, or of more than one part, are dropped and counted. */
 bool sy_control_server_receive(struct sy_control_server *server, uint64_t *ret_route,
                                const void **ret_message, size_t *ret_bytes);
+/* The numeric address of the host that the message at hand came from, borrowed until the next one;
+ * NULL: of this host, over ipc. */
+const char *sy_control_server_peer(struct sy_control_server *server);
 /* True if a message waits (or one that will be dropped): asked before sleeping, by who does not
  * receive until there is nothing. */
 bool sy_control_server_ready(struct sy_control_server *server);
@@ -42,14 +45,14 @@ void sy_control_context_close(struct sy_control_context *context);
 /* Clients that are opened over tcp from now on show these (a client's). Copied. */
 void sy_control_context_set_keys(struct sy_control_context *context,
                                  const struct sy_control_keys *keys);
-
-struct sy_control_client;
-sy_status sy_control_client_open(struct sy_control_context *context, const char *endpoint,
 /* Asked where nobody answers: SY_E_AUTH, if who listens there asks for keys and this context has
  * none to show, or the other way round. SY_OK: it is not so, or was not heard by deadline_ns, or
  * the endpoint is none of tcp. May be asked from any thread. */
 sy_status sy_control_context_check(struct sy_control_context *context, const char *endpoint,
                                    uint64_t deadline_ns, sy_error *err);
+
+struct sy_control_client;
+sy_status sy_control_client_open(struct sy_control_context *context, const char *endpoint,
                                  struct sy_control_client **ret_client, sy_error *err);
 /* Sends what is queued for at most linger_ms. */
 void sy_control_client_close(struct sy_control_client *client, int linger_ms);

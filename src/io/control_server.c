@@ -316,6 +316,12 @@ bool sy_control_server_receive(struct sy_control_server *server, uint64_t *ret_r
 	return false;
 }
 
+const char *sy_control_server_peer(struct sy_control_server *server)
+{
+	const char *host = server->lent ? zmq_msg_gets(&server->message, "Peer-Address") : NULL;
+	return host != NULL && host[0] != '\0' ? host : NULL;
+}
+
 void sy_control_server_send(struct sy_control_server *server, uint64_t route, const void *message,
                             size_t bytes)
 {

@@ -31,10 +31,11 @@ const char *sy_ucx_target_address(const struct sy_ucx_target *target)
 	return "";
 }
 
-bool sy_ucx_target_admit(struct sy_ucx_target *target, uint64_t session)
+bool sy_ucx_target_admit(struct sy_ucx_target *target, uint64_t session, const char *host)
 {
 	(void)target;
 	(void)session;
+	(void)host;
 	return false;
 }
 

@@ -6,6 +6,7 @@
 
 #include "join.h"
 #include "ucx_context.h"
+#include "port_guard.h"
 #include "ucx_target.h"
 
 /* A session that connections may be of. */
@@ -67,6 +68,7 @@ struct sy_ucx_target {
 	void *key;
 	size_t key_bytes;
 	ucp_listener_h listener;
+	struct sy_port_guard guard; /* the daemon's */
 	char address[SY_UCX_ADDRESS_BYTES];
 	pthread_t thread;
 	bool running;

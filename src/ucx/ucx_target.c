@@ -63,6 +63,7 @@ static sy_status make_listener(struct sy_ucx_target *target, sy_error *err)
 	if (status != UCS_OK)
 		return sy_ucx_fail(&target->context, status, __func__, "cannot tell the address", err);
 	sy_address_text((const struct sockaddr *)&attr.sockaddr, target->address);
+	sy_port_guard_open(&target->guard, (const struct sockaddr *)&attr.sockaddr);
 	return SY_OK;
 }
 
@@ -181,6 +182,7 @@ void sy_ucx_target_close(struct sy_ucx_target *target)
 	if (target->done_fd >= 0)
 		close(target->done_fd);
 	free_sessions(target);
+	sy_port_guard_close(&target->guard);
 	free(target->fenced);
 	pthread_mutex_destroy(&target->lock);
 	free(target);
@@ -217,10 +219,11 @@ static bool make_room(struct sy_ucx_target *target)
 	return true;
 }
 
-bool sy_ucx_target_admit(struct sy_ucx_target *target, uint64_t number)
+bool sy_ucx_target_admit(struct sy_ucx_target *target, uint64_t number, const char *host)
 {
 	struct sy_target_session *session;
 
+	sy_port_guard_admit(&target->guard, host);
 	pthread_mutex_lock(&target->lock);
 	bool known = sy_target_session_find(target, number) != NULL;
 	session = known || !make_room(target) ? NULL : calloc(1, sizeof *session);

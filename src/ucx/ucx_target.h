@@ -29,9 +29,10 @@ void sy_ucx_target_close(struct sy_ucx_target *target);
 /* Where clients connect to: "10.0.0.1:4791" or "[::1]:4791". Borrowed. */
 const char *sy_ucx_target_address(const struct sy_ucx_target *target);
 
-/* Connections of this session are let in from now on; also if they were before. False: memory is
- * short. */
-bool sy_ucx_target_admit(struct sy_ucx_target *target, uint64_t session);
+/* Connections of this session are let in from now on; also if they were before. host: the numeric
+ * address that its hello came from; NULL: this host's. Hosts that were never named reach no TCP
+ * port of UCX's connection manager. False: memory is short. */
+bool sy_ucx_target_admit(struct sy_ucx_target *target, uint64_t session, const char *host);
 /* Closes those it has, lets in no further one, and comes with the session in sy_ucx_target_next
  * when none of its puts can land any more. */
 void sy_ucx_target_fence(struct sy_ucx_target *target, uint64_t session);

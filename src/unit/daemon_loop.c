@@ -69,7 +69,9 @@ static void hear_disk(struct sy_daemon *daemon, uint64_t now_ns)
 static const char *admit(void *context, uint64_t session)
 {
 	struct sy_daemon *daemon = context;
-	return sy_ucx_target_admit(daemon->ucx, session) ? sy_ucx_target_address(daemon->ucx) : NULL;
+	const char *host = daemon->hears ? sy_control_server_peer(daemon->control) : NULL;
+	bool admitted = sy_ucx_target_admit(daemon->ucx, session, host);
+	return admitted ? sy_ucx_target_address(daemon->ucx) : NULL;
 }
 
 static void fence(void *context, uint64_t session)
@@ -183,7 +185,9 @@ static void hear(struct sy_daemon *daemon)
 			daemon->control_due = false;
 			return;
 		}
+		daemon->hears = true;
 		sy_serve_message(daemon->serve, route, message, bytes, sy_clock_now_ns());
+		daemon->hears = false;
 		daemon->drain_left -= daemon->drain_left > 0;
 	}
 }

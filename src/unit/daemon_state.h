@@ -64,6 +64,7 @@ struct sy_daemon {
 	uint64_t turn_ns;     /* when its last turn began */
 	bool is_touched;
 	struct sy_daemon *next_touched;
+	bool hears;           /* the message that is being served came over ZeroMQ */
 	bool control_due;     /* the ZeroMQ socket is to be looked at before the next sleep */
 	uint32_t serving;     /* the peer whose message is being served; 0: none */
 	uint64_t cut_said_ns; /* when a cut connection was last reported */

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -20,6 +21,22 @@ UNIT_AFAR = ("--slab-bytes", "64MiB", "--policy", "allow-tcp", "--eager-max-byte
 BYTES = ["shm_put_bytes", "shm_get_bytes", "ucx_put_bytes", "ucx_get_bytes"]
 AFAR = {"SLABYARD_TRANSPORT": "ucx", "SLABYARD_POLICY": "allow-tcp", "UCX_TLS": "tcp",
         "UCX_NET_DEVICES": "eth0"}  # fmt: skip
+
+
+# Each port takes it, refuses it or never answers.
+NONSENSE = """
+import contextlib, socket, sys
+to, source, *ports = sys.argv[1:]
+for port in ports:
+    for words in (bytes(64), bytes(range(64)), b"\\xff" * 64, b"GET / HTTP/1.0\\r\\n\\r\\n"):
+        with contextlib.suppress(OSError), socket.create_connection(
+            (to, int(port)), timeout=1, source_address=(source, 0)
+        ) as one:
+            one.sendall(words)
+            one.shutdown(socket.SHUT_WR)
+            while one.recv(4096):
+                pass
+"""
 
 
 class TestNamespaces(unittest.TestCase):
@@ -194,6 +211,30 @@ class TestNamespaces(unittest.TestCase):
         size = sum(os.path.getsize(path) for path in values.values())
         self.took_ucx(size, size)
 
+    def talk_nonsense(self, source):
+        """From the third host to every port of the first."""
+        ports = subprocess.run(
+            self.hosts[0].words("ss", "-Hltn"), capture_output=True, text=True, check=True
+        ).stdout
+        ports = sorted({line.split()[3].rpartition(":")[2] for line in ports.splitlines()})
+        self.assertGreaterEqual(len(ports), 4, ports)  # directory, unit, UCX's two
+        to = self.hosts[0].address.strip("[]")
+        talk = [sys.executable, "-c", NONSENSE, to, source, *ports]
+        namespaces.quiet(self.hosts[2].words(*talk))
+        self.assertEqual([process.poll() for process in self.processes], [None] * 3)
+
+    def test_nonsense_from_a_host_without_a_session(self):
+        """That of UCX's connection manager is reached only from where a session came. The unit
+        serves on."""
+        there = self.start_three()
+        value = os.path.join(self.top, "value")
+        with open(value, "wb") as file:
+            file.write(os.urandom(1 << 20))
+        self.slabyard(1, "put", "0", "note", value, *there)
+        self.talk_nonsense(self.hosts[2].address)
+        self.slabyard(1, "put", "0", "again", value, *there)
+        self.took_ucx(2 << 20, 0)
+
     def in_container(self, words, *command, **env):
         """On the first host, where it sees no run directory, and with what `words` add to that."""
         script = 'mount -t tmpfs none "$0" && exec "$@"'
@@ -256,6 +297,12 @@ class TestNamespaces(unittest.TestCase):
         here = ("--run-dir", self.run_dir(0), "--keys", self.keys, "--transport", "ucx")
         self.slabyard(0, "demo", "--rows", "32", "--steps", "1", *here)
         self.took_ucx(1 << 18, 1 << 18)
+        # Of this family it is networks that are told apart.
+        namespaces.quiet(self.hosts[2].words("ip", "-6", "address", "add", "fd01::7/64", "dev",
+                                             "eth0", "nodad"))  # fmt: skip
+        namespaces.quiet(self.hosts[0].words("ip", "-6", "route", "add", "fd01::/64", "dev",
+                                             "eth0"))  # fmt: skip
+        self.talk_nonsense("fd01::7")
         for process in reversed(self.processes):
             process.terminate()
         self.assertEqual([p.wait(PATIENCE_S) for p in self.processes], [0, 0, 0])

@@ -2,7 +2,9 @@
  * nobody. */
 #include "ucx_rig.h"
 
-#include "address.h"
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
 #include "join.h"
 #include "ucx_context.h"
 
@@ -115,11 +117,74 @@ static void test_a_stranger_is_told_nothing(void **state)
 	rig_stop(&rig);
 }
 
+/* Begins to connect to the target as from another host. */
+static int connect_from(const struct rig *rig, const char *host)
+{
+	struct sockaddr_storage from, to;
+	socklen_t from_bytes, to_bytes;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	assert_true(sy_address_from_host(host, &from, &from_bytes));
+	assert_true(sy_address_from_text(rig->address, &to, &to_bytes));
+	assert_int_equal(bind(fd, (const struct sockaddr *)&from, from_bytes), 0);
+	(void)connect(fd, (const struct sockaddr *)&to, to_bytes);
+	return fd;
+}
+
+static int state_of(int fd)
+{
+	struct tcp_info info;
+	socklen_t bytes = sizeof info;
+
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes), 0);
+	return info.tcpi_state;
+}
+
+static void admit_from(const struct rig *rig, uint64_t session, const char *host)
+{
+	struct order order = {.word = WORD_ADMIT, .session = session};
+
+	snprintf(order.host, sizeof order.host, "%s", host);
+	assert_int_equal(write(rig->order_fd, &order, sizeof order), sizeof order);
+	expect(rig, WORD_ADMIT, session);
+}
+
+/* What is sent to the port of UCX from hosts that no session came from does not even connect: the
+ * same from where one did would end the target. A session from there opens it. */
+static void test_another_host(void **state)
+{
+	static const uint8_t nonsense[64];
+	struct rig rig;
+	uint8_t byte = 1;
+
+	(void)state;
+	rig_start(&rig, 0);
+	int fd = connect_from(&rig, "127.0.0.2");
+	must_move(rig.peer, true, 0, &byte, 1);
+	assert_int_equal(state_of(fd), TCP_SYN_SENT);
+	assert_true(send(fd, nonsense, sizeof nonsense, MSG_NOSIGNAL) < 0);
+	for (int i = 3; i < 250; i++) { /* so many hosts may come to have one */
+		char host[16];
+		snprintf(host, sizeof host, "127.0.0.%d", i);
+		admit_from(&rig, SESSION + 1, host);
+	}
+	must_move(rig.peer, false, 0, &byte, 1);
+	assert_int_equal(state_of(fd), TCP_SYN_SENT);
+	admit_from(&rig, SESSION + 2, "127.0.0.2");
+	struct pollfd connected = {.fd = fd, .events = POLLOUT};
+	assert_int_equal(poll(&connected, 1, WAIT_MS), 1); /* the system tries again by itself */
+	assert_int_equal(state_of(fd), TCP_ESTABLISHED);
+	close(fd);
+	must_move(rig.peer, true, 0, &byte, 1);
+	rig_stop(&rig);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_another_session),
 		cmocka_unit_test(test_a_stranger_is_told_nothing),
+		cmocka_unit_test(test_another_host),
 	};
 
 	rig_choose();

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "clock.h"
 #include "guard.h"
 #include "prng.h"
@@ -32,6 +33,7 @@ enum word { WORD_ADMIT = 1, WORD_FENCE };
 struct order {
 	enum word word;
 	uint64_t session;
+	char host[64]; /* that the session comes from */
 };
 
 struct rig {
@@ -133,7 +135,7 @@ static inline int run_target(char **argv)
 			break;
 		if (order.word == WORD_FENCE)
 			sy_ucx_target_fence(target, order.session);
-		else if (!sy_ucx_target_admit(target, order.session) ||
+		else if (!sy_ucx_target_admit(target, order.session, order.host) ||
 		         write(answer_fd, &order, sizeof order) < 0)
 			break;
 	}
@@ -141,10 +143,30 @@ static inline int run_target(char **argv)
 	return 0;
 }
 
+/* The address that connections of this process to the target come from. */
+static inline void own_host(const struct rig *rig, char out[64])
+{
+	struct sockaddr_storage at;
+	socklen_t bytes;
+	char text[SY_UCX_ADDRESS_BYTES];
+	int fd;
+
+	assert_true(sy_address_from_text(rig->address, &at, &bytes));
+	fd = socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (const struct sockaddr *)&at, bytes), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+	close(fd);
+	sy_address_text((const struct sockaddr *)&at, text);
+	*strrchr(text, ':') = '\0';
+	snprintf(out, 64, "%.*s", (int)strcspn(text + (text[0] == '['), "]"),
+	         text + (text[0] == '['));
+}
+
 static inline void say(const struct rig *rig, enum word word, uint64_t session)
 {
-	struct order order = {word, session};
+	struct order order = {.word = word, .session = session};
 
+	own_host(rig, order.host);
 	assert_int_equal(write(rig->order_fd, &order, sizeof order), sizeof order);
 }
 
