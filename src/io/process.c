@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/pidfd.h>
@@ -16,7 +17,8 @@
 #include "units.h"
 #include "whole.h"
 
-enum { FLAG_EXITING = 4 }; /* PF_EXITING of the kernel's task flags */
+/* PF_EXITING of the kernel's task flags, and SIGKILL among the signals that wait for a thread. */
+enum { FLAG_EXITING = 4, KILL_WAITS = 1 << (SIGKILL - 1) };
 /* ZeroMQ closes in a thread of its own what is of no more use. */
 enum { LOOKS = 100, LOOK_PAUSE_NS = 2000000 };
 
@@ -86,7 +88,8 @@ bool sy_process_await_end(pid_t pid, int timeout_ms)
 
 	if (pidfd < 0)
 		return pid > 0 && errno == ESRCH;
-	bool ends = (stat_field((uint32_t)pid, 9) & FLAG_EXITING) != 0;
+	bool ends = (stat_field((uint32_t)pid, 31) & KILL_WAITS) != 0 ||
+	            (stat_field((uint32_t)pid, 9) & FLAG_EXITING) != 0;
 	bool ended = poll(&poller, 1, ends ? timeout_ms : 0) == 1;
 	close(pidfd);
 	return ended;
