@@ -63,7 +63,7 @@ static bool folder_sync(const char *path)
 
 static bool file_write(const char *path, const struct sy_buf *buf)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return false;
 	bool ok = sy_write_whole(fd, buf->data, buf->bytes) && fsync(fd) == 0;
@@ -126,7 +126,7 @@ sy_status sy_dir_store_load(const char *path, uint64_t now_ns, struct sy_registr
                             sy_error *err)
 {
 	const size_t room = HEADER_BYTES + SY_DIR_REPLY_MAX_BYTES + 1;
-	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT) {
 		*ret_registry = NULL;
 		return SY_OK;

@@ -367,7 +367,7 @@ static sy_status log_open(const struct supervisor *supervisor)
 	sy_status status = sy_run_dir_file(&supervisor->dir, "slabyard.log", path, supervisor->err);
 	if (status != SY_OK)
 		return status;
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 	bool ok = fd >= 0 && dup2(fd, STDOUT_FILENO) >= 0 && dup2(fd, STDERR_FILENO) >= 0 &&
 	          chdir("/") == 0; /* whoever wants to unmount our folder shall be able to */
 	if (!ok)

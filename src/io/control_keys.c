@@ -110,7 +110,7 @@ static sy_status file_read(const char *dir, const char *name, const struct line 
 	struct stat info;
 	if (!path_set(dir, name, path))
 		return sy_fail(err, SY_E_INVALID, "sy_control_keys", "the path is too long");
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	ssize_t got = fd >= 0 && fstat(fd, &info) == 0 ? sy_read_whole(fd, text, sizeof text - 1) : -1;
 	int why = errno;
 	if (fd >= 0)

@@ -28,7 +28,7 @@ static bool read_file(int fd, char out[TEXT_BYTES])
 
 static bool read_path(const char *path, char out[TEXT_BYTES])
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	bool ok = fd >= 0 && read_file(fd, out);
 	if (fd >= 0)
 		close(fd);
@@ -41,7 +41,7 @@ static bool write_version(const struct sy_run_dir *dir, const char *path, const 
 {
 	char own[SY_RUN_PATH_BYTES + 32];
 	sy_format(own, sizeof own, "%s/VERSION.%d", dir->path, (int)getpid());
-	int fd = open(own, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = open(own, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return false;
 	bool ok = sy_write_whole(fd, text, strlen(text));

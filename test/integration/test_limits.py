@@ -279,35 +279,44 @@ class TestRunDirectories(LimitsCase):
         # Nothing of the other's was touched.
         self.assertEqual(os.listdir(self.run_dir), ["VERSION"])
 
+    def try_up(self, name):
+        """Of a run directory in which a file of ours is something else."""
+        done = subprocess.run(
+            [SLABYARD, "up", "--run-dir", self.run_dir, "--units", "2", "--slab-bytes", "4MiB",
+             "-d"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        if done.returncode == 0:
+            self.use()
+        else:
+            self.assertEqual(done.returncode, 1, f"{name}: {done.stderr}")
+            self.assertEqual(done.stderr.count("\n"), 1, f"{name}: {done.stderr}")
+            self.assertIn(name.removesuffix(".new"), done.stderr)
+        subprocess.run(
+            [SLABYARD, "down", "--run-dir", self.run_dir],
+            capture_output=True,
+            timeout=PATIENCE_S,
+        )
+        shutil.rmtree(self.run_dir, ignore_errors=True)
+
     def test_with_files_of_other_forms(self):
         """What another version may have left under the names of ours: no crash, and a line that
         says what to do, or it is of no account."""
         for name in ("directory.state", "unit-0.lock", "unit-0.sock", "supervisor.lock"):
-            self.up()
-            self.slabyard("down", "--run-dir", self.run_dir)
             os.mkdir(self.run_dir, mode=0o700)
             with open(os.path.join(self.run_dir, name), "wb") as file:
                 file.write(b"slab /dev/shm/\n\xff\x00 pid -5\nincarnation x\n" * 9)
-            done = subprocess.run(
-                [SLABYARD, "up", "--run-dir", self.run_dir, "--units", "2", "--slab-bytes",
-                 "4MiB", "-d"],
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE_S,
-                stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-            if done.returncode == 0:
-                self.use()
-            else:
-                self.assertEqual(done.returncode, 1, f"{name}: {done.stderr}")
-                self.assertEqual(done.stderr.count("\n"), 1, f"{name}: {done.stderr}")
-                self.assertIn(name, done.stderr)
-            subprocess.run(
-                [SLABYARD, "down", "--run-dir", self.run_dir],
-                capture_output=True,
-                timeout=PATIENCE_S,
-            )
-            shutil.rmtree(self.run_dir, ignore_errors=True)
+            self.try_up(name)
+
+    def test_with_pipes_for_files(self):
+        """Nobody waits for another end of it."""
+        for name in ("VERSION", "directory.state", "directory.state.new", "slabyard.log"):
+            os.mkdir(self.run_dir, mode=0o700)
+            os.mkfifo(os.path.join(self.run_dir, name))
+            self.try_up(name)
 
 
 if __name__ == "__main__":
