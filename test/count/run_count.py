@@ -44,7 +44,7 @@ def one_processor():
 def annotated(program, words, out, cases, *options):
     """What callgrind says of these cases of one program, together."""
     subprocess.run(
-        ["valgrind", "--tool=callgrind", f"--toggle-collect=count_{cases}",
+        ["valgrind", "--tool=callgrind", f"--toggle-collect=count_{cases}*",
          "--collect-atstart=no", f"--callgrind-out-file={out}", program, *words],
         check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=PATIENCE_S,
         preexec_fn=one_processor,
@@ -58,7 +58,7 @@ def annotated(program, words, out, cases, *options):
 def counted(program, words, out):
     """The instructions of each case of one program."""
     line = re.compile(r"^ *([0-9,]+) .*:count_([a-z_]+)")
-    table = annotated(program, words, out, "*", "--inclusive=yes")
+    table = annotated(program, words, out, "", "--inclusive=yes")
     found = [line.match(text) for text in table.splitlines()]
     prefix = os.path.basename(program).removeprefix("count_")
     return {f"{prefix}_{m[2]}": int(m[1].replace(",", "")) for m in found if m}
