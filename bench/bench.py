@@ -81,7 +81,7 @@ def scratch(where="/tmp"):
 
 
 def run_group(options, group):
-    need, memory = group.memory_bytes(), available_bytes()
+    need, memory = group.memory_bytes(options.peers), available_bytes()
     if need > memory:
         return [], True, [f"{group.name}: left out, it takes {need >> 30} GiB of memory"]
     say(f"bench: {group.name}: {', '.join(c.name for c in group.cases)}")

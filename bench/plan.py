@@ -80,17 +80,19 @@ class Group:
         each = (rows // unit_count + half) * 33 // 32 + spare
         return (max(each, 2 * half) + 2 * MIB - 1) // (2 * MIB) * (2 * MIB)
 
-    def memory_bytes(self):
-        """About what a run takes, all contenders together."""
+    def memory_bytes(self, peers):
+        """About what a run takes, all contenders together but those of Python."""
         slabs = sum(self.slab_bytes(n) * n for n in self.unit_counts)
-        others = 4 * (self.data_bytes() * 5 // 4 + 64 * MIB) if self.peers else 0
+        servers = 2 * sum(name in peers for name in ("redis", "memcached")) if self.peers else 0
+        others = servers * (self.data_bytes() * 5 // 4 + 64 * MIB)
         return slabs + others + 2 * self.data_bytes() * self.processes + 256 * MIB
 
-    def outside_bytes(self, rounds):
-        """What contenders of Python take beside that: all rows and buffers each, and of a store
+    def outside_bytes(self, who, rounds):
+        """What one contender of Python takes beside that: all rows and buffers, and of a store
         whose keys are written once all that is put."""
         puts = sum(c.rows * c.ops for c in self.plain() if c.op == "put") * (rounds + 1)
-        return (2 * self.data_bytes() + puts * self.row_bytes()) * 5 // 4 + 2 * GIB
+        rows = self.rows + (puts if who == "mooncake" else 0)
+        return rows * self.row_bytes() * 5 // 4 + GIB
 
 
 def singles(value_bytes, suite, ops):

@@ -207,7 +207,8 @@ class Servers:
         if not os.path.exists(python):
             self.notes.append(f"{who} is not installed")
             return
-        if self.group.outside_bytes(self.options.rounds) > self.spare_bytes:
+        self.spare_bytes -= self.group.outside_bytes(who, self.options.rounds)
+        if self.spare_bytes < 0:
             self.notes.append(f"{who} has too little memory for {self.group.name}")
             return
         words = [python, os.path.join(os.path.dirname(__file__), "outside.py"), who]
