@@ -164,7 +164,7 @@ static void test_another_host(void **state)
 	assert_int_equal(state_of(fd), TCP_SYN_SENT);
 	assert_true(send(fd, nonsense, sizeof nonsense, MSG_NOSIGNAL) < 0);
 	for (int i = 3; i < 250; i++) { /* so many hosts may come to have one */
-		char host[16];
+		char host[32];
 		snprintf(host, sizeof host, "127.0.0.%d", i);
 		admit_from(&rig, SESSION + 1, host);
 	}
