@@ -60,6 +60,8 @@ const char *sy_cluster_advice(const sy_error *err)
 	case SY_E_UNIT_FULL:
 		return full_advice(err);
 	case SY_E_LOST:
+		if (is_for(err, "disk")) /* the unit lives, and so does all else of it */
+			return "; put it again";
 		return "; put them again once the unit runs anew: `slabyard down`, then `slabyard up`, "
 		       "where --restart does it by itself";
 	case SY_E_TRANSFER_FAILED:

@@ -103,7 +103,11 @@ class TestTier(ClusterCase):
         self.idle_reports()
         self.spoil()
         for row in (0, 1):
-            self.slabyard("--run-dir", self.run_dir, "get", str(row), "a", status=1)
+            done = self.slabyard("--run-dir", self.run_dir, "get", str(row), "a", status=1)
+            # The unit lives: nobody is told to start it anew, which would lose the rest.
+            self.assertIn(f"the disk of unit {row} lost the value of row {row}", done.stderr)
+            self.assertIn("put it again", done.stderr)
+            self.assertNotIn("slabyard down", done.stderr)
         units = self.idle_reports()
         self.assert_counts(self.text(), units)
         for unit in units:
