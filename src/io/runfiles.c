@@ -1,5 +1,6 @@
 #include "runfiles.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,6 +11,8 @@
 #include <unistd.h>
 
 #include "fail.h"
+#include "process.h"
+#include "units.h"
 #include "whole.h"
 
 enum { TEXT_BYTES = 512 };
@@ -141,9 +144,27 @@ sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_
 	return status;
 }
 
+/* What write_version left where it was killed. */
+static void remove_unfinished(const struct sy_run_dir *dir)
+{
+	DIR *folder = opendir(dir->path);
+	if (folder == NULL)
+		return;
+	for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+		const char *number = entry->d_name + strlen("VERSION.");
+		uint64_t pid;
+		if (strncmp(entry->d_name, "VERSION.", strlen("VERSION.")) == 0 &&
+		    sy_parse_u64(number, strlen(number), &pid, NULL) == SY_OK && pid <= INT32_MAX &&
+		    sy_process_await_end((pid_t)pid, 0))
+			(void)unlinkat(dirfd(folder), entry->d_name, 0);
+	}
+	closedir(folder);
+}
+
 void sy_run_dir_remove(const struct sy_run_dir *dir)
 {
 	struct stat info;
+	remove_unfinished(dir);
 	if (stat(dir->path, &info) == 0 && (info.st_mode & S_ISVTX) != 0)
 		rmdir(dir->path); /* fails if it holds anything, as it should */
 }

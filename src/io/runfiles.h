@@ -34,7 +34,8 @@ sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_
  * False where that cannot be seen. */
 bool sy_run_dir_is_bare(const char *path);
 
-/* Removes the directory if sy_run_dir_open made it and nothing is in it any more. */
+/* Removes the directory if sy_run_dir_open made it and nothing is in it any more but what it left
+ * where it was killed. */
 void sy_run_dir_remove(const struct sy_run_dir *dir);
 
 /* The path of a file in it. SY_E_INVALID: longer than a unix socket's name may be. */
