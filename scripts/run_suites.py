@@ -62,10 +62,6 @@ class Suite:
         """Among what is it: what has no deadlines, what waits most of its time, or the rest?"""
         return {"work": "work", "each": "waits"}.get(self.kind, "tests")
 
-    def program(self):
-        """What no other suite may run at the same time: it has files of its own."""
-        return next((w for w in self.what if w.startswith("scripts/")), self.name)
-
 
 def read_suites(path):
     builds, suites = {}, []
@@ -351,9 +347,9 @@ def choose(suites, builds, names, long):
 class Job:
     """A build or a suite, to be run when what it needs is there and nothing is in its way."""
 
-    def __init__(self, name, run, wide, lane, needs, program, lines):
+    def __init__(self, name, run, wide, lane, needs, lines):
         self.name, self.run, self.wide, self.lane = name, run, wide, lane
-        self.needs, self.program, self.lines = needs, program, lines
+        self.needs, self.lines = needs, lines
 
 
 class Lanes:
@@ -373,7 +369,6 @@ class Lanes:
             job.needs in self.done
             and len(beside) < room
             and not any(job.wide and other.wide for other in beside)
-            and not any(job.program == other.program for other in self.now)
         )
 
     def next(self):
@@ -459,7 +454,7 @@ def main():
     for name in wanted:
         build = f"build-{name}"
         compiled = lambda name=name: runner.build(name)  # noqa: E731
-        jobs.append(Job(build, compiled, True, "work", "-", build, []))
+        jobs.append(Job(build, compiled, True, "work", "-", []))
     for suite in chosen:
         needs = "-" if suite.build == "-" else f"build-{suite.build}"
         jobs.append(
@@ -469,7 +464,6 @@ def main():
                 suite.is_wide(),
                 suite.lane(),
                 needs,
-                suite.program(),
                 suite.lines,
             )
         )

@@ -290,14 +290,11 @@ class Running(unittest.TestCase):
             status, last, _ = self.check(f"suite a - 0.2 work {line}\n", "--lanes", "2")
             self.assertEqual((status, last), (1, "0 passed, 1 failed"), line)
 
-    def test_what_has_files_of_its_own_runs_alone(self):
-        """So does one that keeps all processors busy beside another such one."""
-        for name in ("scripts/alone.sh", "wide.sh"):
-            self.write(name, "mkdir here && seq 100000 >here/x && rm -r here\n")
-        for words in ("sh scripts/alone.sh", "sh wide.sh {jobs}"):
-            lines = [f"suite {name} - 60 run {words}\n" for name in "abcdef"]
-            status, last, text = self.check("".join(lines), "--lanes", "4")
-            self.assertEqual((status, last), (0, "6 passed, 0 failed"), text)
+    def test_one_that_keeps_all_processors_busy_is_alone_among_its_kind(self):
+        self.write("wide.sh", "mkdir here && seq 100000 >here/x && rm -r here\n")
+        lines = [f"suite {name} - 60 run sh wide.sh {{jobs}}\n" for name in "abcdef"]
+        status, last, text = self.check("".join(lines), "--lanes", "4")
+        self.assertEqual((status, last), (0, "6 passed, 0 failed"), text)
 
     def test_each_suite_prints_in_one_piece(self):
         self.write("test_a.sh", "echo 2 passed, 0 failed\n")

@@ -183,11 +183,15 @@ def main():
     parser.add_argument("--producers", type=int, default=4)
     parser.add_argument("--trainers", type=int, default=2)
     parser.add_argument("--units", type=int, default=2)
+    parser.add_argument("--address", help="of a running Ray; otherwise one starts here")
     parser.add_argument("--spoil", action="store_true", help="put a wrong byte, to see it caught")
     options = parser.parse_args()
     options.file = os.path.abspath(options.file)
     source = Rollouts(options.file, options.problems)
-    ray.init("local", num_cpus=2, object_store_memory=100 << 20, include_dashboard=False)
+    if options.address:
+        ray.init(options.address)
+    else:
+        ray.init("local", num_cpus=2, object_store_memory=100 << 20, include_dashboard=False)
     block = {"num_storage_units": options.units, "slab_bytes": "256MiB"}
     conf = tq.init({"backend": {"storage_backend": "SlabyardStore", "SlabyardStore": block}})
     try:

@@ -1,7 +1,7 @@
 """A pytest plugin: TransferQueue's own end-to-end suites, with SlabyardStore chosen.
 
 Their modules have a table of backends and take the one that TQ_TEST_BACKEND names; this puts ours
-into it. Ray is started small, and what it and TransferQueue leave out is stopped at the end.
+into it. RAY_ADDRESS is where Ray is; what TransferQueue leaves running is stopped at the end.
 """
 
 import os
@@ -19,19 +19,6 @@ CONF = {
 
 def pytest_configure(config):
     os.environ["TQ_TEST_BACKEND"] = "SlabyardStore"
-    os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
-
-
-def pytest_sessionstart(session):
-    ray.init(
-        address="local",
-        num_cpus=8,
-        object_store_memory=100 << 20,
-        include_dashboard=False,
-        namespace="TestKVInterfaceE2E",
-    )
-
-
 
 
 def pytest_collection_modifyitems(items):

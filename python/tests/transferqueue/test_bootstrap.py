@@ -10,9 +10,8 @@ import unittest
 import ray
 import torch
 import transfer_queue as tq
-from ray.cluster_utils import Cluster
 from tensordict import TensorDict
-from tq_support import SMALL_RAY, await_that, conf_of, start_ray
+from tq_support import SMALL_NODE, await_that, cluster, conf_of, start_ray
 
 import slabyard
 from slabyard.errors import DataPlaneLostKeys
@@ -22,7 +21,7 @@ from slabyard.transfer_queue.cluster import Found, open_client
 JOB = """
 import os, signal, sys
 from tq_support import *
-start_ray()
+patiently(lambda: ray.init("local", log_to_driver=False, **SMALL_RAY))
 conf = tq.init(conf_of())
 print(conf.backend.SlabyardStore.cluster.run_dir, flush=True)
 sys.stdin.readline()
@@ -41,6 +40,10 @@ def is_alive(pid):
 def kill_if_there(pid):
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+def living_nodes():
+    return sorted(node["NodeID"] for node in ray.nodes() if node["Alive"])
 
 
 def slabs_of(run_dir):
@@ -158,17 +161,19 @@ class TwoNodes(Watched):
     """Two raylets on this host."""
 
     def setUp(self):
-        small = {"num_cpus": 2, "object_store_memory": SMALL_RAY["object_store_memory"]}
-        head = {**small, "include_dashboard": False}
-        self.cluster = Cluster(initialize_head=True, head_node_args=head)
-        self.addCleanup(self.cluster.shutdown)
-        self.second = self.cluster.add_node(resources={"pool": 1}, **small)
-        ray.init(address=self.cluster.address, log_to_driver=False)
+        start_ray()
         self.addCleanup(ray.shutdown)
+        self.second = cluster().add_node(resources={"pool": 1}, num_cpus=2, **SMALL_NODE)
+        self.addCleanup(self.remove_second)
+
+    def remove_second(self, gently=True):
+        if self.second in cluster().worker_nodes:
+            cluster().remove_node(self.second, allow_graceful=gently)
+            await_that("Ray knows", lambda: len(living_nodes()) == 1)
 
     def test_placement(self):
         self.start(num_storage_units=3)
-        first, second = sorted(node["NodeID"] for node in ray.nodes())
+        first, second = living_nodes()
         self.assertEqual(self.nodes_of_units(), [first, second, first])
         bootstrap.shutdown()
         pool = self.second.node_id
@@ -181,7 +186,7 @@ class TwoNodes(Watched):
     def test_a_lost_node(self):
         """Its units are nobody's to report: their leases run out, and their rows alone are lost,
         whether their processes are gone or stand still."""
-        first, second = sorted(node["NodeID"] for node in ray.nodes())
+        first, second = living_nodes()
         here = int(self.second.node_id == first)  # units of the node that stays: here, here + 2
         lease = {"suspect_after_s": 1, "fence_after_s": 10, "dead_after_s": 15}
         self.start(num_storage_units=4, control_timeout_s=1, **lease)
@@ -195,7 +200,7 @@ class TwoNodes(Watched):
         for k in lost:
             os.kill(pids[k], signal.SIGSTOP)
             self.addCleanup(kill_if_there, pids[k])
-        self.cluster.remove_node(self.second, allow_graceful=False)
+        self.remove_second(gently=False)
         await_that("the loss is noticed", lambda: len(self.events()) == 2)
         self.assertTrue(all("nothing was reported" in text for text in self.events()))
         os.kill(pids[lost[0]], signal.SIGKILL)

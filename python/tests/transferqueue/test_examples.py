@@ -6,6 +6,8 @@ import subprocess
 import sys
 import unittest
 
+from tq_support import cluster
+
 TOP = pathlib.Path(__file__).resolve().parents[3]
 DATA = pathlib.Path(os.environ.get("SLABYARD_DATA", TOP.parent / "shared" / "data"))
 SOURCE = DATA / "gsm8k" / "example_model_solutions.jsonl"
@@ -16,7 +18,10 @@ STEP = TOP / "python" / "examples" / "transferqueue" / "grpo_step.py"
 class Step(unittest.TestCase):
     def run_step(self, *options):
         return subprocess.run(
-            [sys.executable, STEP, SOURCE, *options], capture_output=True, text=True, timeout=600
+            [sys.executable, STEP, SOURCE, "--address", cluster().address, *options],
+            capture_output=True,
+            text=True,
+            timeout=600,
         )
 
     def test_every_byte_is_right(self):

@@ -7,24 +7,21 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # workers nobody may want
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
 
 import ray  # noqa: E402
 import torch  # noqa: E402
 import transfer_queue as tq  # noqa: E402
 from omegaconf import OmegaConf  # noqa: E402
+from ray.cluster_utils import Cluster  # noqa: E402
 from support import await_that, calls_of  # noqa: E402, F401
 from tensordict import TensorDict  # noqa: E402
 
 import slabyard  # noqa: E402
 import slabyard.transfer_queue  # noqa: E402
 
-SMALL_RAY = {
-    "address": "local",  # not one that somebody else left running
-    "num_cpus": 4,
-    "object_store_memory": 100 << 20,
-    "include_dashboard": False,
-    "log_to_driver": False,
-}
+SMALL_NODE = {"object_store_memory": 100 << 20}
+SMALL_RAY = {**SMALL_NODE, "num_cpus": 4, "include_dashboard": False}
 BLOCK = {"num_storage_units": 2, "slab_bytes": "64MiB", "op_timeout_s": 30}
 
 
@@ -38,15 +35,31 @@ def conf_of(name="SlabyardStore", **block):
     )
 
 
-def start_ray():
+def patiently(start):
     """Ray gives itself 30 s to start, which a busy machine may not have for it at once."""
     for attempt in range(3):
         try:
-            return ray.init(**SMALL_RAY)
+            return start()
         except Exception as e:
-            if "timed out during startup" not in str(e) or attempt == 2:
+            if "timed out" not in str(e).lower() or attempt == 2:
                 raise
             ray.shutdown()
+
+
+_cluster = []  # the Ray of a process's tests: to start one takes longer than most of them
+
+
+def cluster():
+    """Of one node, which starts at the first call and stays until the process ends."""
+    if not _cluster:
+        head = {**SMALL_RAY, "no_monitor": True}
+        _cluster.append(patiently(lambda: Cluster(initialize_head=True, head_node_args=head)))
+    return _cluster[0]
+
+
+def start_ray():
+    """Until ray.shutdown(), which leaves the cluster running for the tests after this one."""
+    ray.init(cluster().address, log_to_driver=False)
 
 
 _queue = []  # the configuration of the one TransferQueue of a module
