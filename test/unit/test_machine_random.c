@@ -3,6 +3,7 @@
  * its deadline, no request that must not run twice does, what is told is true, and in the end
  * the unit holds nothing. */
 #include "machine.h"
+#include "machine_impl.h"
 #include "machine_unit.h"
 
 #define MS UINT64_C(1000000)
@@ -298,6 +299,7 @@ static void check_end(struct world *world)
 {
 	assert_int_equal(world->running, 0);
 	assert_true(sy_machine_notices_done(world->machine));
+	assert_int_equal(world->machine->notices.held, 0);
 	for (uint32_t i = 0; i < world->unit.held_count; i++)
 		fail_msg("held: kind %d of slot %u seq %llu", world->unit.held[i].kind,
 		         world->unit.held[i].name.slot,

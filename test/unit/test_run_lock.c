@@ -12,7 +12,7 @@
 
 #include "run_lock.h"
 
-enum { LOOKS = 20000 };
+enum { LOOKS = 20000, TAKERS = 4, TAKES = 2000 };
 
 struct taker {
 	struct sy_run_dir dir;
@@ -169,12 +169,58 @@ static void test_who_runs_is_not(void **state)
 	sy_run_lock_done(&lock);
 }
 
+/* True: each time that it had the lock it was alone. */
+static bool take_over_and_over(const struct sy_run_dir *dir)
+{
+	char alone[SY_RUN_PATH_BYTES];
+	struct sy_run_lock lock;
+
+	if (sy_run_dir_file(dir, "alone", alone, NULL) != SY_OK)
+		return false;
+	for (int take = 0; take < TAKES; take++) {
+		if (sy_run_lock_take(dir, &lock, NULL) != SY_OK)
+			continue;
+		int fd = open(alone, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		sched_yield();
+		if (fd < 0 || close(fd) != 0 || unlink(alone) != 0)
+			return false;
+		sy_run_lock_done(&lock);
+	}
+	return true;
+}
+
+/* Who ends removes the file that others have open to lock it. */
+static void test_one_at_a_time(void **state)
+{
+	struct sy_run_dir dir;
+	pid_t takers[TAKERS];
+	int status = 0, failed = 0;
+	(void)state;
+
+	assert_int_equal(sy_run_dir_open(path, true, &dir, NULL), SY_OK);
+	for (int i = 0; i < TAKERS; i++) {
+		takers[i] = fork();
+		assert_true(takers[i] >= 0);
+		if (takers[i] == 0)
+			_exit(take_over_and_over(&dir) ? 0 : 1);
+	}
+	for (int i = 0; i < TAKERS; i++) {
+		assert_int_equal(waitpid(takers[i], &status, 0), takers[i]);
+		failed += status != 0;
+	}
+	assert_int_equal(failed, 0);
+}
+
 static int teardown(void **state)
 {
-	char version[sizeof path + 8];
+	static const char *const names[] = {"VERSION", "alone", "supervisor.lock"};
+	char name[sizeof path + 32];
 	(void)state;
-	snprintf(version, sizeof version, "%s/VERSION", path);
-	return unlink(version) != 0 || rmdir(path) != 0;
+	for (size_t i = 0; i < COUNT_OF(names); i++) {
+		snprintf(name, sizeof name, "%s/%s", path, names[i]);
+		(void)unlink(name);
+	}
+	return rmdir(path);
 }
 
 static int setup(void **state)
@@ -189,6 +235,7 @@ int main(void)
 		cmocka_unit_test(test_who_is_killed_is_waited_for),
 		cmocka_unit_test(test_who_has_yet_to_die_is_waited_for),
 		cmocka_unit_test(test_who_runs_is_not),
+		cmocka_unit_test(test_one_at_a_time),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

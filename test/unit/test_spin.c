@@ -87,6 +87,14 @@ static void test_who_is_together_parts(void **state)
 		sy_spin_part(&spin, here);
 	assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
 	assert_true(CPU_EQUAL(&one, &after));
+	/* In vain it tries ever more rarely, until they were apart. */
+	sy_spin_part(&spin, UINT32_MAX);
+	for (int turn = 0; turn < SY_SPIN_TURNS; turn++)
+		sy_spin_part(&spin, here);
+	assert_int_equal(spin.turns, 0);
+	assert_int_equal(spin.most, 2 * SY_SPIN_TURNS);
+	sy_spin_part(&spin, UINT32_MAX);
+	assert_int_equal(spin.most, SY_SPIN_TURNS);
 	assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
