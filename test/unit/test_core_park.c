@@ -286,7 +286,7 @@ static void test_the_smallest_passes(void **state)
 	make_space(&s);
 	parked_alloc(&s, &s.a, 0, SLAB);
 	for (uint32_t i = 0; i < WAIT; i++)
-		waits[i] = parked_alloc(&s, &s.b, i, 64 * (1 + i * 17 % WAIT));
+		waits[i] = parked_alloc(&s, &s.b, i, 64 * (1 + i * 11 % WAIT));
 	for (uint32_t i = 1; i < WAIT; i += 2)
 		notify_one(d, &s.b, SY_NOTICE_ABORT, name_of(&s.b, i, 1), false);
 	assert_int_equal(stats(d).parked, 1 + WAIT / 2);

@@ -353,13 +353,58 @@ static void test_a_read_wakes_its_own(void **state)
 	step(t.d, &e);
 	assert_int_equal(answer(t.d).fault, SY_FAULT_NONE);
 	assert_int_equal(count_effects(t.d, SY_EFFECT_REDO), 0);
+	/* The other one's blob goes while it is read. */
+	release(t.d, &t.c, 5, 1, 1, 1);
 	read_done(&t, &reads[1]);
 	assert_int_equal(count_effects(t.d, SY_EFFECT_REDO), 2);
 	assert_int_equal(stats(t.d).parked, 2);
 	tier_close(&t);
 }
 
-/* Who did not ask for the tier is refused at once where another waits for room. */
+/* Of those that wait for room to read the one that needs least goes where the first does not fit;
+ * once it has what it needs the next one has its turn. */
+static void test_room_for_the_smallest(void **state)
+{
+	(void)state;
+	enum { FIRST = 500 << 10, OTHER = 140 << 10, CLEARED = 44 };
+	struct tier_driver t = tier_open(ENTRIES, 1 << 20);
+	uint64_t rows = 3;
+	tier_put_row(&t, 0, FIRST);
+	tier_put_row(&t, 1, OTHER);
+	tier_put_row(&t, 2, OTHER);
+	while (stats(t.d).ssd_demotions < 3)
+		tier_put_row(&t, rows++, ROW_BYTES);
+	t.held = TIER_OPS_MAX;
+	while (stats(t.d).largest_hole >= OTHER)
+		tier_put_row(&t, rows++, ROW_BYTES);
+	for (uint32_t slot = 1; slot <= 3; slot++) {
+		struct sy_event e = resolve_of(&t, slot, slot - 1);
+		step(t.d, &e);
+		assert_int_equal(count_effects(t.d, SY_EFFECT_KEEP), 1);
+		assert_int_equal(count_effects(t.d, SY_EFFECT_DISK_READ), 0);
+	}
+	uint32_t redone = 0;
+	struct sy_event e = release_event(t.d, &t.c, 5, 1, rows - CLEARED, CLEARED);
+	step(t.d, &e);
+	for (int i = 0; i < 1000; i++) {
+		redone += count_effects(t.d, SY_EFFECT_REDO);
+		if (redone > 0 && effect_of(t.d, SY_EFFECT_REDO) != NULL)
+			assert_int_equal(effect_of(t.d, SY_EFFECT_REDO)->message, 102);
+		if (!t.d->fx.again)
+			break;
+		step_kind(t.d, SY_EVENT_CONTINUE);
+	}
+	assert_int_equal(redone, 1);
+	assert_in_range(stats(t.d).largest_hole, 2 * OTHER + 1000, FIRST);
+	e = resolve_of(&t, 2, 1);
+	e.request.redo = true;
+	step(t.d, &e);
+	assert_int_equal(count_effects(t.d, SY_EFFECT_DISK_READ), 1);
+	assert_int_equal(effect_of(t.d, SY_EFFECT_REDO)->message, 103);
+	tier_close(&t);
+}
+
+/* Who did not ask for the tier is refused at once, whether another waits for room or not. */
 static void test_without_the_tier(void **state)
 {
 	(void)state;
@@ -375,6 +420,10 @@ static void test_without_the_tier(void **state)
 	e.request.alloc.ssd = true;
 	(void)tier_ask(&t, &e);
 	assert_false(t.answered);
+	assert_int_equal(stats(t.d).parked, 1);
+	struct sy_event other = alloc_event(&t.c, 1, ++t.seq, 200000, 400 << 10, 1);
+	step(t.d, &other);
+	assert_full(t.d, SY_RESOURCE_BYTES);
 	assert_int_equal(stats(t.d).parked, 1);
 	t.held = 0;
 	tier_drain(&t);
@@ -399,6 +448,7 @@ int main(void)
 		cmocka_unit_test(test_none_is_granted_while_another_reads),
 		cmocka_unit_test(test_queue_of_loads_full),
 		cmocka_unit_test(test_a_read_wakes_its_own),
+		cmocka_unit_test(test_room_for_the_smallest),
 		cmocka_unit_test(test_without_the_tier),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
