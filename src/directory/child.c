@@ -177,6 +177,15 @@ void sy_child_signal(const struct sy_child *child, int signal)
 		pidfd_send_signal(child->pidfd, signal, NULL, 0);
 }
 
+void sy_child_go_on(const struct sy_child *child)
+{
+	siginfo_t info = {0};
+	if (!child->ended && child->pid > 0 &&
+	    waitid(P_PIDFD, (id_t)child->pidfd, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+	    info.si_pid != 0)
+		pidfd_send_signal(child->pidfd, SIGCONT, NULL, 0);
+}
+
 void sy_child_done(struct sy_child *child)
 {
 	if (child->pidfd >= 0)

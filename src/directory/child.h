@@ -37,6 +37,9 @@ void sy_child_end_text(const struct sy_child *child, char *out, size_t size);
 
 /* A no-op on a child that has ended. */
 void sy_child_signal(const struct sy_child *child, int signal);
+/* Only if it is stopped: a SIGCONT takes back a stop that is on its way, and who looks through an
+ * ending process, as a leak sanitizer does, would wait for that stop for ever. */
+void sy_child_go_on(const struct sy_child *child);
 /* Closes what the struct holds. The process, if it lives, lives on. */
 void sy_child_done(struct sy_child *child);
 

@@ -156,7 +156,7 @@ static void units_signal(struct supervisor *supervisor, int signal)
 	for (uint32_t i = 0; i < supervisor->config->unit_count; i++) {
 		sy_child_signal(&supervisor->children[i], signal);
 		/* A stopped one ends only once it goes on. */
-		sy_child_signal(&supervisor->children[i], SIGCONT);
+		sy_child_go_on(&supervisor->children[i]);
 	}
 }
 
