@@ -2,6 +2,8 @@
 #include "harness.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -20,7 +22,7 @@
 #define MAY_START_THREADS true
 #endif
 
-enum { PIECES = 500, RUNS = 200, CALLERS = 4 };
+enum { PIECES = 500, RUNS = 200, CALLERS = 4, LOOKS = 20000 };
 
 struct job {
 	int next;
@@ -162,6 +164,79 @@ static void test_each_run_ends(void **state)
 	sy_copy_pool_put(pool);
 }
 
+/* A helper that is not through before the caller sleeps, and may ask for help itself until then. */
+struct lagging {
+	struct sy_copy_pool *pool;
+	pthread_t caller;
+	pid_t caller_tid;
+	bool asks, begun, left, returned, done;
+};
+
+static void no_part(void *context)
+{
+	(void)context;
+}
+
+static bool is_asleep(pid_t tid)
+{
+	char name[64], text[512] = "";
+
+	snprintf(name, sizeof name, "/proc/self/task/%d/stat", (int)tid);
+	int fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	(void)!read(fd, text, sizeof text - 1);
+	close(fd);
+	const char *after = strrchr(text, ')');
+	return after != NULL && after[2] == 'S';
+}
+
+static void lagging_part(void *context)
+{
+	struct lagging *lagging = context;
+
+	if (pthread_equal(lagging->caller, pthread_self())) {
+		for (int i = 0; i < LOOKS && !__atomic_load_n(&lagging->begun, __ATOMIC_ACQUIRE); i++)
+			(void)poll(NULL, 0, 1);
+		__atomic_store_n(&lagging->left, true, __ATOMIC_RELEASE);
+		return;
+	}
+	if (__atomic_exchange_n(&lagging->begun, true, __ATOMIC_ACQ_REL))
+		return;
+	for (int i = 0; i < 1000 * LOOKS && !__atomic_load_n(&lagging->returned, __ATOMIC_ACQUIRE) &&
+	                !(__atomic_load_n(&lagging->left, __ATOMIC_ACQUIRE) &&
+	                  is_asleep(lagging->caller_tid));
+	     i++) {
+		if (lagging->asks)
+			sy_copy_pool_run(lagging->pool, no_part, NULL);
+	}
+	__atomic_store_n(&lagging->done, true, __ATOMIC_RELEASE);
+}
+
+/* What the caller shares with its helpers is its own again when the run returns; and the next run
+ * has help, too. */
+static void test_a_helper_is_waited_for(void **state)
+{
+	static struct lagging runs[20];
+	struct sy_copy_pool *pool = sy_copy_pool_get();
+	cpu_set_t cpus;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof cpus, &cpus), 0);
+	for (size_t i = 0; i < COUNT_OF(runs) && CPU_COUNT(&cpus) > 1; i++) {
+		struct lagging *run = &runs[i];
+
+		*run = (struct lagging){.pool = pool, .caller = pthread_self(), .caller_tid = gettid(),
+		                        .asks = i % 2 == 1};
+		sy_copy_pool_run(pool, lagging_part, run);
+		bool done = __atomic_load_n(&run->done, __ATOMIC_ACQUIRE);
+		__atomic_store_n(&run->returned, true, __ATOMIC_RELEASE);
+		assert_true(run->begun);
+		assert_true(done);
+	}
+	sy_copy_pool_put(pool);
+}
+
 /* All that ask share one, its threads come with the first run, and the last one ends them. */
 static void test_threads_end(void **state)
 {
@@ -210,6 +285,7 @@ int main(void)
 		cmocka_unit_test(test_each_piece_once),
 		cmocka_unit_test(test_many_callers),
 		cmocka_unit_test(test_each_run_ends),
+		cmocka_unit_test(test_a_helper_is_waited_for),
 		cmocka_unit_test(test_threads_end),
 		cmocka_unit_test(test_fork_child),
 	};

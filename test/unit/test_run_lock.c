@@ -5,11 +5,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "late_end.h"
 #include "run_lock.h"
 
 enum { LOOKS = 20000, TAKERS = 4, TAKES = 2000 };
@@ -123,27 +123,20 @@ static void test_who_is_killed_is_waited_for(void **state)
 	assert_int_equal(waitpid(holder, &status, 0), holder);
 }
 
-/* Killed, and on a CPU that others have: it has not come to die yet. */
 static void test_who_has_yet_to_die_is_waited_for(void **state)
 {
-	const struct sched_param none = {0};
 	struct sy_run_dir dir;
 	struct sy_run_lock lock;
 	sy_error err = {0};
-	cpu_set_t all, one;
+	cpu_set_t cpus;
 	int fds[2], status = 0;
 	(void)state;
 
 	assert_int_equal(sy_run_dir_open(path, true, &dir, NULL), SY_OK);
-	assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
-	CPU_ZERO(&one);
-	CPU_SET((size_t)sched_getcpu(), &one);
-	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
 	pid_t holder = start_holder(&dir, false, fds);
-	assert_int_equal(sched_setscheduler(holder, SCHED_IDLE, &none), 0);
-	assert_int_equal(kill(holder, SIGKILL), 0);
+	late_end_kill(holder, &cpus);
 	sy_status taken = sy_run_lock_take(&dir, &lock, &err);
-	assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+	assert_int_equal(sched_setaffinity(0, sizeof cpus, &cpus), 0);
 	if (taken != SY_OK)
 		fail_msg("%s", err.message);
 	sy_run_lock_done(&lock);

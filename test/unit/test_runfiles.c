@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "entropy.h"
+#include "late_end.h"
 #include "runfiles.h"
 
 struct rig {
@@ -195,6 +196,26 @@ static void test_a_second_unit_and_a_dead_one(void **state)
 	sy_run_unit_done(&unit); /* twice is no harm */
 }
 
+static void test_one_that_has_yet_to_die_is_waited_for(void **state)
+{
+	struct rig *rig = *state;
+	struct sy_run_unit unit = {.lock_fd = -1};
+	char slab[SY_SLAB_PATH_BYTES];
+	sy_error err = {0};
+	cpu_set_t cpus;
+	int status = 0;
+	slab_path_of(4, slab);
+	pid_t child = start_unit(rig, 4, slab, NULL);
+	late_end_kill(child, &cpus);
+	sy_status taken = sy_run_unit_init(&rig->dir, 4, &unit, &err);
+	assert_int_equal(sched_setaffinity(0, sizeof cpus, &cpus), 0);
+	if (taken != SY_OK)
+		fail_msg("%s", err.message);
+	assert_false(exists(slab));
+	sy_run_unit_done(&unit);
+	assert_int_equal(waitpid(child, &status, 0), child);
+}
+
 /* Its segments go, and nobody else's, nor what is only named much like them. */
 static void test_segments_of_a_dead_unit(void **state)
 {
@@ -349,6 +370,7 @@ int main(void)
 		WITH_RIG(test_directory),
 		WITH_RIG(test_directory_errors),
 		WITH_RIG(test_a_second_unit_and_a_dead_one),
+		WITH_RIG(test_one_that_has_yet_to_die_is_waited_for),
 		WITH_RIG(test_segments_of_a_dead_unit),
 		WITH_RIG(test_only_slabs_are_removed),
 		WITH_RIG(test_a_race_for_one_id),
