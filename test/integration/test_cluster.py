@@ -541,6 +541,8 @@ class TestHarm(ClusterCase):
         self.up(3)
         self.kill_all()
         self.assertTrue(all(os.path.exists(slab) for slab in self.slabs))
+        done = self.slabyard("status", "--run-dir", self.run_dir, status=1)
+        self.assertIn("no cluster runs in", done.stderr)
         self.up(3)
         self.assertEqual([unit["state"] for unit in self.reports()], ["active"] * 3)
         self.assertEqual(len(self.slabs), 6)

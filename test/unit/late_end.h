@@ -7,8 +7,9 @@
 #include <sched.h>
 #include <signal.h>
 
-/* Kills a child that waits. It ends once this thread waits, too: it may use this thread's CPU alone,
- * and that only while nobody else wants it. *ret_cpus: this thread's before, to be given back. */
+/* Kills a child that waits. It ends once this thread waits, too: it may use this thread's CPU
+ * alone, and that only while nobody else wants it. *ret_cpus: this thread's before, to be given
+ * back. */
 static inline void late_end_kill(pid_t child, cpu_set_t *ret_cpus)
 {
 	const struct sched_param none = {0};

@@ -203,10 +203,12 @@ static void lagging_part(void *context)
 	}
 	if (__atomic_exchange_n(&lagging->begun, true, __ATOMIC_ACQ_REL))
 		return;
-	for (int i = 0; i < 1000 * LOOKS && !__atomic_load_n(&lagging->returned, __ATOMIC_ACQUIRE) &&
-	                !(__atomic_load_n(&lagging->left, __ATOMIC_ACQUIRE) &&
-	                  is_asleep(lagging->caller_tid));
-	     i++) {
+	for (int i = 0; i < 1000 * LOOKS; i++) {
+		bool left = __atomic_load_n(&lagging->left, __ATOMIC_ACQUIRE);
+
+		if ((left && is_asleep(lagging->caller_tid)) ||
+		    __atomic_load_n(&lagging->returned, __ATOMIC_ACQUIRE))
+			break;
 		if (lagging->asks)
 			sy_copy_pool_run(lagging->pool, no_part, NULL);
 	}
