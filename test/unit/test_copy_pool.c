@@ -164,7 +164,7 @@ static void test_each_run_ends(void **state)
 	sy_copy_pool_put(pool);
 }
 
-/* A helper that is not through before the caller sleeps, and may ask for help itself until then. */
+/* A helper that is not through before the caller sleeps; it may ask for help itself until then. */
 struct lagging {
 	struct sy_copy_pool *pool;
 	pthread_t caller;
