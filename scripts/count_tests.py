@@ -48,10 +48,12 @@ def of_cmocka(text, name):
     skipped = total(r"^\[  SKIPPED \] (?:.*: )?(\d+) test\(s\), listed", text)
     reasons = re.findall(r"^skip: (.+)$", text, re.M)
     reasons += ["no reason seen: print one as \"skip: REASON\""] * (skipped - len(reasons))
-    # A program that died in the middle never said how its tests ended: those all failed.
+    # That they could not be cleaned up after says nothing of each and does not end the program in
+    # failure. One that died in the middle never said how its tests ended: those all failed.
+    teardown = len(re.findall(r"^\[  FAILED  \] GROUP TEARDOWN", text, re.M))
     return Count(
         passed,
-        max(0, started - passed - skipped),
+        max(0, started - passed - skipped) + teardown,
         [(name, reason.strip()) for reason in reasons[:skipped]],
     )
 

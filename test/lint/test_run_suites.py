@@ -67,6 +67,8 @@ class Counting(unittest.TestCase):
         self.assertIn("no reason seen", count_output(skipped.format(""), 0, "x").skips[0][1])
         died = "[==========] tests: Running 4 test(s).\n[ RUN      ] a\n[       OK ] a\n"
         self.assertEqual(counted(died, -6), (0, 4, 0))
+        left = "[  FAILED  ] GROUP TEARDOWN\n[==========] x: Running 1 test(s).\n"
+        self.assertEqual(counted(left + "[  PASSED  ] 1 test(s).\n", 0), (1, 1, 0))
         self.assertEqual(
             counted("[==========] Running 0 test(s).\n[  PASSED  ] 0 test(s).\n", 0), (0, 1, 0)
         )
