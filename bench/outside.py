@@ -9,8 +9,9 @@ Python interface on buffers registered before.
 
 Puts all rows, then listens on the socket: "put ROWS OPS" or "get ROWS OPS" has it do so many
 operations, each of random rows in one call of theirs, and compare what it got outside the timed
-part; the answer is "ok CLIENT_CPU SERVER_CPU LATENCY...", in nanoseconds, or "failed WORDS". The
-cases only say how much there is to come. It ends when the connection does.
+part, or, when all are done, what is there where it put; the answer is "ok CLIENT_CPU SERVER_CPU
+LATENCY...", in nanoseconds, or "failed WORDS". The cases only say how much there is to come. It
+ends when the connection does.
 """
 
 import argparse
@@ -29,6 +30,8 @@ os.environ.setdefault("GLOG_minloglevel", "3")
 os.environ.setdefault("MC_LOG_LEVEL", "ERROR")
 MIB = 1 << 20
 PATIENCE_S = 60
+DRIVER_S = 600  # until all other contenders have started, too
+PUTS_CHECKED = 64  # of a burst
 
 
 def free_port():
@@ -94,7 +97,7 @@ class Mooncake:
         import numpy as np
         from mooncake.store import MooncakeDistributedStore
 
-        self.pattern, self.serial = Pattern(options.bytes), 0
+        self.pattern, self.serial, self.puts = Pattern(options.bytes), 0, []
         self.top = tempfile.mkdtemp(prefix="mooncake-")
         port, need = free_port(), options.rows * options.bytes
         master = os.path.join(os.path.dirname(sys.executable), "mooncake_master")
@@ -139,21 +142,32 @@ class Mooncake:
         if op == "put":  # a key is written once
             keys = [f"w{self.serial + i}" for i in range(len(rows))]
             self.serial += len(rows)
+            self.puts.append((keys, rows))
             if len(rows) == 1:
                 return lambda: store.put_from(keys[0], sources[0], size) == 0
             return lambda: not any(store.batch_put_from(keys, sources, [size] * len(keys)))
-        keys = [f"r{row}" for row in rows]
-        places = [self.into.ctypes.data + i * size for i in range(len(rows))]
-        if len(rows) == 1:
+        return self.fetch([f"r{row}" for row in rows])
+
+    def fetch(self, keys):
+        size, store = self.pattern.value_bytes, self.store
+        places = [self.into.ctypes.data + i * size for i in range(len(keys))]
+        if len(keys) == 1:
             return lambda: store.get_into(keys[0], places[0], size) == size
         return lambda: min(store.batch_get_into(keys, places, [size] * len(keys))) == size
 
-    def check(self, op, rows):
+    def held(self, row):
+        return self.pattern.of(row)
+
+    def check(self, rows):
         size = self.pattern.value_bytes
-        return op == "put" or all(
-            (self.into[i * size : (i + 1) * size] == self.pattern.of(row)).all()
+        return all(
+            (self.into[i * size : (i + 1) * size] == self.held(row)).all()
             for i, row in enumerate(rows)
         )
+
+    def check_puts(self):
+        puts, self.puts = self.puts[-PUTS_CHECKED:], []
+        return all(self.fetch(keys)() and self.check(rows) for keys, rows in puts)
 
     def close(self):
         self.store.close()
@@ -182,7 +196,8 @@ class Nixl:
         import numpy as np
         from nixl_cu12._api import nixl_agent, nixl_agent_config
 
-        self.pattern, size = Pattern(options.bytes), options.bytes
+        self.pattern, size, self.puts = Pattern(options.bytes), options.bytes, []
+        self.steps = [row % Pattern.STEPS for row in range(options.rows)]  # that the rows hold
         self.holder, self.pipe = spawn(hold_nixl, options.bytes, options.rows)
         metadata, base = self.pipe.recv()
         self.agent = nixl_agent("client", nixl_agent_config(backends=["UCX"]))
@@ -211,14 +226,22 @@ class Nixl:
         return state == "DONE"
 
     def plan(self, op, rows):
-        if op == "put":
-            ours = [row % Pattern.STEPS for row in rows]
-        else:
-            ours = [Pattern.STEPS + i for i in range(len(rows))]
-        kind, theirs = "WRITE" if op == "put" else "READ", list(rows)
-        return lambda: self.transfer(kind, ours, theirs)
+        if op == "get":
+            return self.fetch(rows)
+        for row in rows:  # other bytes than are there
+            self.steps[row] = (self.steps[row] + 1) % Pattern.STEPS
+        ours = [self.steps[row] for row in rows]
+        self.puts.append((rows, rows))
+        return lambda: self.transfer("WRITE", ours, rows)
 
-    check = Mooncake.check
+    def fetch(self, rows):
+        ours = [Pattern.STEPS + i for i in range(len(rows))]
+        return lambda: self.transfer("READ", ours, rows)
+
+    def held(self, row):
+        return self.pattern.of(self.steps[row])
+
+    check, check_puts = Mooncake.check, Mooncake.check_puts
 
     def close(self):
         self.pipe.send(0)
@@ -239,8 +262,10 @@ def burst(contender, options, dice, op, count, ops):
         took.append(time.perf_counter_ns() - start)
         client += time.process_time_ns() - own
         servers += sum(map(cpu_of, contender.servers())) - servers_before
-        if not good or not contender.check(op, rows):
+        if not good or (op == "get" and not contender.check(rows)):
             raise RuntimeError(f"{op} of {count} rows failed, or gave back wrong bytes")
+    if not contender.check_puts():
+        raise RuntimeError(f"what was put in {count} rows is not there")
     return [client, servers, *took]
 
 
@@ -257,7 +282,7 @@ def listen(path):
     server.bind(path + ".new")
     server.listen(1)
     os.rename(path + ".new", path)
-    server.settimeout(PATIENCE_S)
+    server.settimeout(DRIVER_S)
     connection, _ = server.accept()
     connection.settimeout(None)
     return connection.makefile("rw")

@@ -109,7 +109,9 @@ static bool parse(struct connection *c, struct peer_burst *burst)
 {
 	char *at = c->line, *end;
 
-	if (strncmp(at, "ok ", 3) != 0)
+	if (strncmp(at, "failed ", 7) == 0)
+		at += 7;
+	if (strncmp(c->line, "ok ", 3) != 0)
 		return peer_fail(c->peer, "%.*s", (int)strcspn(at, "\n"), at);
 	burst->client_cpu_ns = strtoull(at + 3, &at, 10);
 	burst->server_cpu_ns = strtoull(at, &at, 10);
