@@ -4,11 +4,13 @@ Every contender does the same work on the same random keys, in turns, with clien
 the same two CPUs, persistence off, each in its default and in its best-known settings (-tuned);
 the first round warms up. Every figure is worth something only beside the others of its run:
 `ours/theirs` is slabyard's time over the other's, the median over the rounds; below 1 slabyard is
-faster. Bytes are compared outside the timed regions, and a wrong one fails the run.
+faster. Bytes are compared outside the timed regions, and a wrong one fails the run. The rows of a
+batch (mput, mget, cput, cget, grpo) were put by one call before, and go together again.
 
 messages and wake-ups (client+units) are of slabyard, an operation. Many units are one process
-(`slabyard unit --count`), beside as many processes, and the waking alone of so many. The disk tier
-runs beside plain writes and reads past the system's cache (odirect) of the same files.
+(`slabyard unit --count`), beside as many processes, and the waking alone of so many: of units-N
+ours/theirs is their time over one unit's, of processes and wake that of one unit over theirs. The
+disk tier runs beside plain writes and reads past the system's cache (odirect) of the same files.
 
 mooncake (its store, without CUDA) and nixl (transfers alone: no keys, no allocation) come as
 Python packages into build-bench/venv. They take their turns in the plain puts and gets up to
@@ -33,6 +35,9 @@ from options import ALONE, groups, names, parse, wanted
 from servers import Servers
 
 ALONE_LIMIT_S = 3600
+# Every record has these; null: not known.
+FIELDS = ("case", "who", "p50_us", "p99_us", "gb_s", "client_cpu_s_per_gib",
+          "server_cpu_s_per_gib", "runs")  # fmt: skip
 
 
 def available_bytes():
@@ -85,8 +90,11 @@ def run_group(options, group):
     if need > memory:
         return [], True, [f"{group.name}: left out, it takes {need >> 30} GiB of memory"]
     say(f"bench: {group.name}: {', '.join(c.name for c in group.cases)}")
-    with Servers(options, group, memory - need) as servers:
-        records, ok = run_driver(options, group, servers)
+    try:
+        with Servers(options, group, memory - need) as servers:
+            records, ok = run_driver(options, group, servers)
+    except (RuntimeError, subprocess.SubprocessError) as fault:
+        return [], False, [f"{group.name}: not measured: {fault}"]
     return records, ok, servers.notes
 
 
@@ -194,7 +202,7 @@ def main():
             records, all_ok = records + found, all_ok and ok
     if options.json:
         with open(options.json, "w") as file:
-            json.dump(records, file, indent=1)
+            json.dump([dict.fromkeys(FIELDS) | record for record in records], file, indent=1)
     if options.svg:
         with open(options.svg, "w") as file:
             file.write(plot.svg(records))

@@ -14,12 +14,20 @@ ALONE = {name: [name] for name in ("roundtrip", "copy", "untouched")} | {
     "transferqueue": [f"transferqueue-{step}" for step in ("put", "get", "clear")],
 }
 IF_NAMED = ["transferqueue"]
+ROUNDS_MAX = 64  # as bench_tier has it
 
 
 def positive(text):
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text} is no number from 1 on")
     return int(text)
+
+
+def rounds(text):
+    count = positive(text)
+    if count > ROUNDS_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is over {ROUNDS_MAX}")
+    return count
 
 
 def cpus(text):
@@ -70,7 +78,7 @@ def parse(description):
     add("--case", metavar="PATTERN", help="only cases whose name matches, as 'put-*'")
     add("--json", metavar="FILE", type=new_file, help="write the records there, a list of objects")
     add("--svg", metavar="FILE", type=new_file, help="draw the table there")
-    add("--rounds", type=positive, default=5, metavar="N", help="after the warm-up; default: 5")
+    add("--rounds", type=rounds, default=5, metavar="N", help="after the warm-up; default: 5")
     add("--quick", action="store_true", help="a tenth of the operations a round")
     add("--cpus", type=cpus, metavar="A,B",
         help="the CPUs of everything; default: the first two allowed")  # fmt: skip

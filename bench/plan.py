@@ -196,8 +196,10 @@ GOALS = [
 ]
 # case, field of our record, at most, words
 OWN_GOALS = [
-    ("view-4KiB", "messages_per_op", 4, "two control round trips"),
-    ("view-64MiB", "messages_per_op", 4, "two control round trips"),
+    *(
+        (f"view-{size_name(n)}", "messages_per_op", 4, "two control round trips")
+        for n in (64, 4 * KIB, 64 * KIB, MIB, 64 * MIB, GIB)
+    ),
     ("put-64MiB", "server_cpu_s_per_gib", 0.002, "0.002 CPU-s of the unit a GiB"),
     ("get-64MiB", "server_cpu_s_per_gib", 0.002, "0.002 CPU-s of the unit a GiB"),
     ("resolve-10M", "ns_per_row", 150, "150 ns a key"),

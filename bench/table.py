@@ -55,15 +55,26 @@ def table(records):
     return "\n".join(lines)
 
 
+def verdict(found, i):
+    """Of two goals of a case of which one is enough (the first one's words end in "or") the missed
+    one is no miss where the other is met."""
+    case, met, _, words = found[i]
+    if met:
+        return "met   "
+    near = found[i + 1 : i + 2] if words.endswith(", or") else found[max(i - 1, 0) : i]
+    pair = [n for n in near if n[0] == case and (words.endswith(", or") or n[3].endswith(", or"))]
+    return "-     " if any(n[1] for n in pair) else "MISSED"
+
+
 def goals(records, cpu_count):
     """A line a goal whose case ran: the value, the bound, and whether it is met. A large value is
     copied by two threads where there are two CPUs."""
     by = {(r["case"], r["who"]): r for r in records if "error" not in r}
-    lines = []
+    found = []
 
     def add(case, words, value, bound):
-        met = "met   " if value <= bound else "MISSED"
-        lines.append(f"{met}  {case:<16} {number(value):>9}, at most {number(bound)}: {words}")
+        text = f"{case:<16} {number(value):>9}, at most {number(bound)}: {words}"
+        found.append((case, value <= bound, text, words))
 
     for case, rivals, bound, words in plan.GOALS:
         if case == "units-256":
@@ -84,4 +95,4 @@ def goals(records, cpu_count):
         if ours and copy:
             ratio = ours["client_cpu_s_per_gib"] / copy["client_cpu_s_per_gib"]
             add(case, "1.1 of memcpy's CPU time", ratio, 1.1)
-    return "\n".join(lines)
+    return "\n".join(f"{verdict(found, i)}  {found[i][2]}" for i in range(len(found)))

@@ -16,6 +16,7 @@ PATIENCE_S = 60
 sys.path.insert(0, os.path.join(SOURCE, "bench"))
 
 import plot  # noqa: E402
+import table  # noqa: E402
 from servers import Apart  # noqa: E402
 
 # Starts a process that would not end, makes a file, and says where and what.
@@ -58,9 +59,10 @@ class TestArguments(unittest.TestCase):
     def test_wrong_arguments_are_told_first(self):
         with tempfile.TemporaryDirectory(prefix="slabyard-", dir="/tmp") as top:
             for words in (("--suite", "none"), ("--case", "none"), ("--rounds", "0"),
-                          ("--rounds", "x"), ("--units-max", "0"), ("--cpus", "a"),
-                          ("--cpus", "0,99999"), ("--peers", "redsi"), ("--json", top),
-                          ("--svg", f"{top}/none/x"), ("--ssd-dir", f"{top}/none"), ("--lis",),
+                          ("--rounds", "x"), ("--rounds", "65"), ("--units-max", "0"),
+                          ("--cpus", "a"), ("--cpus", "0,99999"), ("--peers", "redsi"),
+                          ("--json", top), ("--svg", f"{top}/none/x"),
+                          ("--ssd-dir", f"{top}/none"), ("--lis",),
                           ("--suite", "clear", "--case", "put-*")):  # fmt: skip
                 with self.subTest(words=words):
                     done = run(*words)
@@ -72,6 +74,28 @@ class TestArguments(unittest.TestCase):
         done = run("--suite", "small", "--help")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("roundtrip", done.stdout)
+
+
+class TestGoals(unittest.TestCase):
+    """Of the batch of 4 KiB one of two goals is enough, and of a contender's settings the faster
+    count."""
+
+    def words(self, **ratios):
+        records = [{"case": "mput-1024x4KiB", "who": who.replace("_", "-"), "ours_over_theirs": r}
+                   for who, r in ratios.items()]  # fmt: skip
+        return [line.split()[0] for line in table.goals(records, 2).splitlines()]
+
+    def test_one_of_two_is_enough(self):
+        self.assertEqual(self.words(memcached=0.5, memcpy=1.2), ["-", "met"])
+        self.assertEqual(self.words(memcached=0.3, memcpy=1.4), ["met", "-"])
+        self.assertEqual(self.words(memcached=0.5, memcpy=1.4), ["MISSED", "MISSED"])
+        self.assertEqual(self.words(memcached=0.5), ["MISSED"])
+        self.assertEqual(self.words(redis=0.5, memcached=0.3), ["MISSED", "met"])
+
+    def test_the_faster_settings_count(self):
+        self.assertEqual(self.words(redis=0.1, redis_tuned=0.3), ["MISSED"])
+        self.assertEqual(self.words(redis=0.3, redis_tuned=0.1), ["MISSED"])
+        self.assertEqual(self.words(redis=0.1, redis_tuned=0.2), ["met"])
 
 
 class TestPlot(unittest.TestCase):
