@@ -232,8 +232,8 @@ static uint64_t held_bytes(const struct connection *c, const struct batch *batch
 	return slot == PAYLOAD_EMPTY ? 0 : of->offsets[slot + 1] - of->offsets[slot];
 }
 
-/* What a column of a batch holds; its rows were put by one call, mostly, so that nothing needs to be
- * added up in the time that is measured. */
+/* What a column of a batch holds; its rows were put by one call, mostly, so that nothing needs to
+ * be added up in the time that is measured. */
 static size_t column_bytes(const struct connection *c, const struct batch *batch, uint32_t column)
 {
 	const struct payload_column *of = &batch->payload->columns[column];

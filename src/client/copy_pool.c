@@ -23,6 +23,7 @@ struct sy_copy_pool {
 	uint64_t job;                /* number of the job that runs, or ran last */
 	void (*part)(void *context); /* NULL: no job runs */
 	void *context;
+	uint32_t cpu; /* that its caller ran on */
 	bool started, stops;
 };
 
@@ -98,7 +99,9 @@ static void *help(void *argument)
 
 		seen = pool->job;
 		__atomic_add_fetch(&pool->active, 1, __ATOMIC_RELAXED);
+		uint32_t cpu = pool->cpu;
 		pthread_mutex_unlock(&pool->lock);
+		sy_spin_leave(cpu); /* beside the caller, not in turns with it */
 		part(context);
 		pthread_mutex_lock(&pool->lock);
 		if (__atomic_sub_fetch(&pool->active, 1, __ATOMIC_RELEASE) == 0)
@@ -149,6 +152,7 @@ void sy_copy_pool_run(struct sy_copy_pool *pool, void (*part)(void *context), vo
 			job = ++pool->job;
 			pool->part = part;
 			pool->context = context;
+			pool->cpu = sy_spin_cpu();
 			pthread_cond_broadcast(&pool->work);
 		}
 		pthread_mutex_unlock(&pool->lock);

@@ -32,9 +32,20 @@ void sy_spin_end(struct sy_spin *spin, bool hit)
 		spin->run = RUN_MAX;
 }
 
-void sy_spin_part(struct sy_spin *spin, uint32_t other_cpu)
+void sy_spin_leave(uint32_t cpu)
 {
 	cpu_set_t all, others;
+	if (cpu != sy_spin_cpu() || sched_getaffinity(0, sizeof all, &all) != 0)
+		return;
+	others = all;
+	CPU_CLR(cpu, &others);
+	/* It fails where no other is allowed, and then nothing has changed. */
+	if (sched_setaffinity(0, sizeof others, &others) == 0)
+		(void)sched_setaffinity(0, sizeof all, &all);
+}
+
+void sy_spin_part(struct sy_spin *spin, uint32_t other_cpu)
+{
 	if (other_cpu != sy_spin_cpu()) {
 		spin->turns = 0;
 		spin->most = SY_SPIN_TURNS;
@@ -45,13 +56,7 @@ void sy_spin_part(struct sy_spin *spin, uint32_t other_cpu)
 	spin->turns = 0;
 	if (spin->most < TURNS_MAX)
 		spin->most *= 2;
-	if (sched_getaffinity(0, sizeof all, &all) != 0)
-		return;
-	others = all;
-	CPU_CLR(other_cpu, &others);
-	/* It fails where no other is allowed, and then nothing has changed. */
-	if (sched_setaffinity(0, sizeof others, &others) == 0)
-		(void)sched_setaffinity(0, sizeof all, &all);
+	sy_spin_leave(other_cpu);
 }
 
 uint32_t sy_spin_cpu(void)

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SY_SPIN_NS = 30000, SY_SPIN_TURNS = 16 };
+enum { SY_SPIN_NS = 30000, SY_SPIN_TURNS = 4 };
 
 struct sy_spin {
 	bool off;       /* there is but one CPU */
@@ -32,6 +32,8 @@ void sy_spin_end(struct sy_spin *spin, bool hit);
  * thread moves to another one that it may use, if there is one; as long as that does not part them
  * after twice as many each time. */
 void sy_spin_part(struct sy_spin *spin, uint32_t other_cpu);
+/* Moves this thread, if it runs on that CPU, to another that it may use, if there is one. */
+void sy_spin_leave(uint32_t cpu);
 /* Passes a moment. Gives up the CPU where the other side, as it last said, needs the same. */
 void sy_spin_pause(uint32_t other_cpu);
 /* The CPU that this thread runs on just now. */

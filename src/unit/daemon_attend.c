@@ -121,8 +121,8 @@ bool sy_daemon_spin(struct sy_daemon_loop *loop)
 	}
 	if (work || !any)
 		return work;
+	part_from_client(loop);
 	if (sy_spin_may(&loop->spin)) {
-		part_from_client(loop);
 		bool hit = watch_lanes(loop);
 		sy_spin_end(&loop->spin, hit);
 		if (hit)
