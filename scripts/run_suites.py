@@ -6,8 +6,8 @@ unless HACKING.md lists its reason. Use it through scripts/check, which installs
 
 Suites run in lanes, two of them where there are two processors: one that keeps all processors busy
 by itself has one other beside it that does not, and both have one that mostly waits, two of its
-files at a time. What has no deadlines, builds and the like, runs beside all of them by the same
-rule, and gives way to them: it takes what processors they leave. No suite may depend on what else
+files at a time. What has no deadlines, builds and the like, runs beside all of them, two at a
+time, and gives way to them: it takes what processors they leave. No suite may depend on what else
 the machine does.
 """
 
@@ -354,7 +354,8 @@ class Job:
 
 class Lanes:
     """Runs jobs in their order, as many at a time as there are lanes, one wide one at most; beside
-    them, if there is more than one lane, one that waits, and as many that are work."""
+    them, if there is more than one lane, one that waits, and as many that are work, wide or
+    not."""
 
     def __init__(self, jobs, lanes, runner):
         self.waiting, self.now, self.done = list(jobs), [], {"-"}
@@ -368,8 +369,12 @@ class Lanes:
         return (
             job.needs in self.done
             and len(beside) < room
-            and not any(job.wide and other.wide for other in beside)
+            and (self.gives_way(job) or not any(job.wide and other.wide for other in beside))
         )
+
+    def gives_way(self, job):
+        """Does it take what processors the others leave?"""
+        return job.lane == "work" and self.lanes > 1
 
     def next(self):
         """The next job; None: there is none any more."""
@@ -400,7 +405,7 @@ class Lanes:
         try:
             while job := self.next():
                 started, this_lane.cpu_s = time.monotonic(), 0
-                this_lane.gives_way = job.lane == "work" and self.lanes > 1
+                this_lane.gives_way = self.gives_way(job)
                 count = job.run()
                 self.end(job, count, time.monotonic() - started, this_lane.cpu_s)
         except BaseException as fault:
