@@ -17,10 +17,13 @@
 #include "transport.h"
 
 enum {
-	PIECE_BYTES = 128 << 10, /* copied by one thread between two looks at the clock */
+	/* Copied by one thread between two looks at the clock; small ones end together. */
+	PIECE_BYTES = 1 << 20,
+	SMALL_PIECE_BYTES = 128 << 10,
 	/* From here on threads share a transfer: waking one costs less. */
 	SHARED_BYTES = 1 << 20,
-	/* Below this what is read lands in memory that is in the cache, and is to stay there. */
+	/* Below this pieces are small, and what is read lands in memory that is in the cache and is to
+	 * stay there. */
 	NEAR_BYTES = 4 << 20,
 	POPULATE_BYTES = 64 << 20, /* populated between two looks at the clock */
 	POPULATE_NS = 2000000000,
@@ -31,7 +34,7 @@ struct copying {
 	struct sy_remote *remote;
 	const struct sy_range *ranges;
 	size_t count;
-	uint64_t base_offset, deadline_ns;
+	uint64_t base_offset, deadline_ns, piece_bytes;
 	bool write;
 	bool near; /* what is written to is in the cache: a block of results that was used before */
 	pthread_mutex_t lock; /* of what follows: the next byte that nobody has taken */
@@ -48,7 +51,7 @@ struct piece {
 
 static bool take_piece(struct copying *copying, struct piece *ret_piece)
 {
-	uint64_t left = PIECE_BYTES;
+	uint64_t left = copying->piece_bytes;
 
 	pthread_mutex_lock(&copying->lock);
 	*ret_piece = (struct piece){.range = copying->range, .at = copying->at};
@@ -66,7 +69,7 @@ static bool take_piece(struct copying *copying, struct piece *ret_piece)
 		copying->range++;
 		copying->at = 0;
 	}
-	ret_piece->nbytes = PIECE_BYTES - left;
+	ret_piece->nbytes = copying->piece_bytes - left;
 	pthread_mutex_unlock(&copying->lock);
 	return ret_piece->nbytes > 0;
 }
@@ -117,6 +120,7 @@ static sy_status move(struct sy_remote *remote, const struct sy_transfer *transf
 	for (size_t i = 0; i < transfer->count; i++)
 		total += sy_min_u64(transfer->ranges[i].nbytes, NEAR_BYTES);
 	copying.near = !write && total < NEAR_BYTES;
+	copying.piece_bytes = total < NEAR_BYTES ? SMALL_PIECE_BYTES : PIECE_BYTES;
 	if (total >= SHARED_BYTES)
 		sy_copy_pool_run(remote->pool, copy_pieces, &copying);
 	else
