@@ -23,7 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SOURCES = ["model.pml", "session.pml", "request.pml", "unit.pml", "client.pml"]
 CLAIMS = ["I1", "I4", "I5", "I8"]
-MEMORY_MB = 6000
+MEMORY_MB = 8000
 DEPTH = 10000
 LIMIT_S = 1800
 
