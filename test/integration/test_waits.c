@@ -13,6 +13,7 @@
 #include "gate.h"
 #include "punctual.h"
 #include "store_blob.h"
+#include "thread_state.h"
 
 enum { UNITS = 2, SLAB_BYTES = 8 << 20, BIG = 1 << 20 };
 static const uint64_t SECOND_NS = 1000000000u;
@@ -438,20 +439,6 @@ static void stand(int signal)
 
 static pid_t leader_tid; /* atomic; 0: it has not begun */
 
-/* Does this thread sleep? Then it holds no lock that another waits for. */
-static bool is_asleep(pid_t tid)
-{
-	char path[64], text[256] = "";
-
-	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
-	FILE *file = fopen(path, "r");
-	assert_non_null(file);
-	(void)!fgets(text, sizeof text, file);
-	fclose(file);
-	const char *name_end = strrchr(text, ')');
-	return name_end != NULL && name_end[1] == ' ' && name_end[2] == 'S';
-}
-
 static void *lead(void *client)
 {
 	__atomic_store_n(&leader_tid, gettid(), __ATOMIC_RELEASE);
@@ -481,7 +468,8 @@ static void test_a_leader_that_stands_still(void **state)
 	set(&now.hold_resolve, true);
 	assert_int_equal(pthread_create(&leader, NULL, lead, client), 0);
 	await(&now.resolve_held);
-	for (int i = 0; i < 20000 && !is_asleep(__atomic_load_n(&leader_tid, __ATOMIC_ACQUIRE)); i++)
+	pid_t tid = __atomic_load_n(&leader_tid, __ATOMIC_ACQUIRE);
+	for (int i = 0; i < 20000 && !thread_is(getpid(), tid, 'S'); i++)
 		usleep(1000);
 	set(&standing, true);
 	pthread_kill(leader, SIGUSR1);

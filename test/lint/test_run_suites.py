@@ -270,10 +270,10 @@ class Running(unittest.TestCase):
         self.assertEqual((status, last), (0, "3 passed, 0 failed"), text)
 
     def test_work_runs_beside_all_and_gives_way(self):
-        """One that keeps all processors busy does beside another such one, if one of them is work.
+        """One that keeps all processors busy does beside other such ones, one of which is no work.
         It has its niceness, and so has its session where the kernel counts by sessions."""
-        meet = "touch $1; for i in $(seq 2000); do [ -e a ] && [ -e b ] && [ -e c ] && exit 0; "
-        self.write("meet.sh", meet + "sleep 0.01; done; exit 1\n")
+        meet = "touch $1; for i in $(seq 2000); do [ -e a ] && [ -e b ] && [ -e c ] && "
+        self.write("meet.sh", meet + "[ -e d ] && exit 0; sleep 0.01; done; exit 1\n")
         behind = (
             "g=/proc/self/autogroup; for i in $(seq 2000); do"
             ' [ "$(nice)" -ge 5 ] && { [ ! -e $g ] || grep -q "nice 5$" $g; } && break;'
@@ -282,10 +282,10 @@ class Running(unittest.TestCase):
         self.write("behind.sh", behind + "\n")
         suites = (
             "suite a - 60 run sh meet.sh a {jobs}\nsuite b - 60 run sh meet.sh b\n"
-            "suite c - 60 work sh behind.sh {jobs}\n"
+            "suite c - 60 work sh behind.sh {jobs}\nsuite d - 60 work sh meet.sh d {jobs}\n"
         )
         status, last, text = self.check(suites, "--lanes", "2")
-        self.assertEqual((status, last), (0, "3 passed, 0 failed"), text)
+        self.assertEqual((status, last), (0, "4 passed, 0 failed"), text)
 
     def test_what_fails_fails_as_work(self):
         for line in ("false", "no-such-program", "sleep 60"):

@@ -2,7 +2,6 @@
 #include "harness.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "copy_pool.h"
+#include "thread_state.h"
 
 /* The thread sanitizer ends a child that makes threads, if its parent had several. */
 #ifdef __has_feature
@@ -177,20 +177,6 @@ static void no_part(void *context)
 	(void)context;
 }
 
-static bool is_asleep(pid_t tid)
-{
-	char name[64], text[512] = "";
-
-	snprintf(name, sizeof name, "/proc/self/task/%d/stat", (int)tid);
-	int fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	(void)!read(fd, text, sizeof text - 1);
-	close(fd);
-	const char *after = strrchr(text, ')');
-	return after != NULL && after[2] == 'S';
-}
-
 static void lagging_part(void *context)
 {
 	struct lagging *lagging = context;
@@ -206,7 +192,7 @@ static void lagging_part(void *context)
 	for (int i = 0; i < 1000 * LOOKS; i++) {
 		bool left = __atomic_load_n(&lagging->left, __ATOMIC_ACQUIRE);
 
-		if ((left && is_asleep(lagging->caller_tid)) ||
+		if ((left && thread_is(getpid(), lagging->caller_tid, 'S')) ||
 		    __atomic_load_n(&lagging->returned, __ATOMIC_ACQUIRE))
 			break;
 		if (lagging->asks)

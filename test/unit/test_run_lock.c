@@ -11,6 +11,7 @@
 
 #include "late_end.h"
 #include "run_lock.h"
+#include "thread_state.h"
 
 enum { LOOKS = 20000, TAKERS = 4, TAKES = 2000 };
 
@@ -63,23 +64,9 @@ static pid_t start_holder(const struct sy_run_dir *dir, bool ends, int fds[2])
 	return pid;
 }
 
-static bool is_in_state(pid_t pid, pid_t tid, char state)
-{
-	char name[64], text[512] = "";
-
-	snprintf(name, sizeof name, "/proc/%d/task/%d/stat", (int)pid, (int)tid);
-	int fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	(void)!read(fd, text, sizeof text - 1);
-	close(fd);
-	const char *after = strrchr(text, ')');
-	return after != NULL && after[2] == state;
-}
-
 static void await_state(pid_t pid, pid_t tid, char state, const bool *ended)
 {
-	for (int look = 0; look < LOOKS && !is_in_state(pid, tid, state); look++) {
+	for (int look = 0; look < LOOKS && !thread_is(pid, tid, state); look++) {
 		if (__atomic_load_n(ended, __ATOMIC_ACQUIRE))
 			return;
 		(void)poll(NULL, 0, 1);
