@@ -36,24 +36,37 @@ static bool is_wildcard(const struct sockaddr *address)
 	                                     : IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
 }
 
-static bool listens_at(int fd, const struct sockaddr *address)
+static in_port_t port_of(const struct sockaddr *address)
+{
+	return address->sa_family == AF_INET
+		? ((const struct sockaddr_in *)(const void *)address)->sin_port
+		: ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
+}
+
+/* Whether this descriptor is a socket that listens there, or one that does not but is bound there,
+ * as a connection is that came in there. */
+static bool is_at(int fd, const struct sockaddr *address, bool listens)
 {
 	struct sockaddr_storage bound = {0};
 	socklen_t bytes = sizeof bound;
 	char is[SY_UCX_ADDRESS_BYTES], wanted[SY_UCX_ADDRESS_BYTES];
-	int listens = 0;
-	socklen_t listens_bytes = sizeof listens;
+	int listening = 0;
+	socklen_t listening_bytes = sizeof listening;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_bytes) != 0 || listens == 0 ||
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &listening_bytes) != 0 ||
+	    (listening != 0) != listens ||
 	    getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0 ||
 	    bound.ss_family != address->sa_family)
 		return false;
+	if (is_wildcard(address) && !listens)
+		return port_of((const struct sockaddr *)&bound) == port_of(address);
 	sy_address_text((const struct sockaddr *)&bound, is);
 	sy_address_text(address, wanted);
 	return strcmp(is, wanted) == 0;
 }
 
-static int find(const struct sockaddr *address)
+/* Calls `act`, until that says it is enough, for each socket of this process that is there. */
+static int find(const struct sockaddr *address, bool listens, bool (*act)(int fd))
 {
 	DIR *open_ones = opendir("/proc/self/fd");
 	uint64_t number;
@@ -64,12 +77,45 @@ static int find(const struct sockaddr *address)
 		if (entry == NULL)
 			break;
 		if (sy_parse_u64(entry->d_name, strlen(entry->d_name), &number, NULL) == SY_OK &&
-		    listens_at((int)number, address))
+		    is_at((int)number, address, listens) && act((int)number))
 			found = (int)number;
 	}
 	if (open_ones != NULL)
 		closedir(open_ones);
 	return found;
+}
+
+static bool take(int fd)
+{
+	(void)fd;
+	return true;
+}
+
+static bool shut(int fd)
+{
+	(void)shutdown(fd, SHUT_RDWR);
+	return true;
+}
+
+/* Nothing more comes once it is shut; what had come before is still to be read. */
+static bool cut(int fd)
+{
+	uint8_t rest[256];
+
+	(void)shutdown(fd, SHUT_RDWR);
+	while (recv(fd, rest, sizeof rest, MSG_DONTWAIT) > 0)
+		;
+	return false;
+}
+
+void sy_port_guard_shut(const struct sockaddr *address)
+{
+	(void)find(address, true, shut);
+}
+
+void sy_port_guard_cut(const struct sockaddr *address)
+{
+	(void)find(address, false, cut);
 }
 
 static void step(struct sock_fprog *program, uint16_t code, uint32_t value, uint8_t if_not)
@@ -127,7 +173,7 @@ static void give_up(struct sy_port_guard *guard)
 void sy_port_guard_open(struct sy_port_guard *guard, const struct sockaddr *address)
 {
 	*guard = (struct sy_port_guard){
-		.fd = is_wildcard(address) ? -1 : find(address),
+		.fd = is_wildcard(address) ? -1 : find(address, true, take),
 		.is_v6 = address->sa_family == AF_INET6, .own = host_of(address)};
 	if (guard->fd >= 0 && !attach(guard))
 		give_up(guard);

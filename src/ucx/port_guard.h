@@ -31,4 +31,9 @@ void sy_port_guard_close(struct sy_port_guard *guard);
  * takes no more of them (some hundreds) all may. */
 void sy_port_guard_admit(struct sy_port_guard *guard, const char *host);
 
+/* From now on nobody new comes in at this address of this process, guarded or not. */
+void sy_port_guard_shut(const struct sockaddr *address);
+/* What came in there is cut off: nothing of it is read any more. After `shut`. */
+void sy_port_guard_cut(const struct sockaddr *address);
+
 #endif

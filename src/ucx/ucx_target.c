@@ -143,6 +143,25 @@ static bool has_half_made(const struct sy_ucx_target *target)
 	return false;
 }
 
+/* UCX's own thread calls the listener of a connection once its first words are all there, even if
+ * that listener is gone by then: so no connection may still be at its first words. */
+static void close_listener(const struct sy_ucx_target *target)
+{
+	const struct sy_ucx_lib *lib = target->context.lib;
+	ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+	const ucp_ep_params_t nowhere = {0};
+	ucp_ep_h none;
+
+	if (lib->ucp_listener_query(target->listener, &attr) == UCS_OK) {
+		sy_port_guard_shut((const struct sockaddr *)&attr.sockaddr);
+		/* It refuses, as soon as that thread is done with the connection that it may be taking
+		 * in just now, which has its descriptor then. */
+		(void)lib->ucp_ep_create(target->worker, &nowhere, &none);
+		sy_port_guard_cut((const struct sockaddr *)&attr.sockaddr);
+	}
+	lib->ucp_listener_destroy(target->listener); /* which waits in the same way first */
+}
+
 void sy_ucx_target_close(struct sy_ucx_target *target)
 {
 	if (target == NULL)
@@ -161,7 +180,7 @@ void sy_ucx_target_close(struct sy_ucx_target *target)
 	if (has_half_made(target))
 		return;
 	if (target->listener != NULL)
-		lib->ucp_listener_destroy(target->listener);
+		close_listener(target);
 	if (target->worker != NULL) /* and with it what connections are left */
 		lib->ucp_worker_destroy(target->worker);
 	while (target->conns != NULL) {

@@ -4,6 +4,8 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 
 #include "join.h"
 #include "ucx_context.h"
@@ -179,12 +181,83 @@ static void test_another_host(void **state)
 	rig_stop(&rig);
 }
 
+/* A connection to a target of this very process, and the end of it that UCX took. */
+static int newcomer = -1, taken = -1;
+static __typeof__(ucp_worker_destroy) *destroy_worker;
+
+/* -1: it is not taken yet, or is gone. */
+static int find_taken(void)
+{
+	struct sockaddr_in mine, its;
+
+	for (int fd = 3; fd < 256; fd++) {
+		socklen_t mine_bytes = sizeof mine, its_bytes = sizeof its;
+		if (getsockname(newcomer, (struct sockaddr *)&mine, &mine_bytes) == 0 &&
+		    getpeername(fd, (struct sockaddr *)&its, &its_bytes) == 0 &&
+		    its_bytes == sizeof its && its.sin_port == mine.sin_port)
+			return fd;
+	}
+	return -1;
+}
+
+/* Says its first words when the listener is gone and the worker is not, and waits for UCX's own
+ * thread to read them, if it does. */
+static void speak_and_destroy_worker(ucp_worker_h worker)
+{
+	static const struct {
+		size_t bytes;
+		uint8_t status, words[64];
+	} first = {.bytes = sizeof first - 16};
+	uint64_t end_ns = sy_clock_now_ns() + 20 * SECOND_NS;
+	int unread = 1;
+
+	(void)send(newcomer, &first, sizeof first, MSG_NOSIGNAL);
+	while (find_taken() == taken && ioctl(taken, FIONREAD, &unread) == 0 && unread > 0 &&
+	       state_of(taken) == TCP_ESTABLISHED) {
+		assert_true(sy_clock_now_ns() < end_ns);
+		sched_yield();
+	}
+	destroy_worker(worker);
+}
+
+/* UCX hands it to the listener all the same: that ended the process. */
+static void test_one_who_speaks_when_the_listener_is_gone(void **state)
+{
+	uint64_t end_ns = sy_clock_now_ns() + 20 * SECOND_NS;
+	void *slab = mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	                  -1, 0);
+	const struct sy_ucx_target_config config = {
+		.slab = slab, .slab_bytes = SLAB_BYTES, .incarnation = INCARNATION,
+		.host = "127.0.0.1", .allow_tcp = true};
+	const struct sy_ucx_lib *lib;
+	struct sy_ucx_target *target;
+	struct rig at;
+
+	(void)state;
+	assert_int_equal(sy_ucx_lib_get(&lib, NULL), SY_OK);
+	assert_int_equal(sy_ucx_target_open(&config, &target, NULL), SY_OK);
+	assert_true(sy_ucx_target_admit(target, SESSION, NULL));
+	snprintf(at.address, sizeof at.address, "%s", sy_ucx_target_address(target));
+	newcomer = connect_from(&at, "127.0.0.1");
+	while ((taken = find_taken()) < 0) {
+		assert_true(sy_clock_now_ns() < end_ns);
+		sched_yield();
+	}
+	destroy_worker = lib->ucp_worker_destroy;
+	((struct sy_ucx_lib *)(uintptr_t)lib)->ucp_worker_destroy = speak_and_destroy_worker;
+	sy_ucx_target_close(target);
+	((struct sy_ucx_lib *)(uintptr_t)lib)->ucp_worker_destroy = destroy_worker;
+	close(newcomer);
+	munmap(slab, SLAB_BYTES);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_another_session),
 		cmocka_unit_test(test_a_stranger_is_told_nothing),
 		cmocka_unit_test(test_another_host),
+		cmocka_unit_test(test_one_who_speaks_when_the_listener_is_gone),
 	};
 
 	rig_choose();

@@ -243,7 +243,9 @@ static inline void rig_stop(struct rig *rig)
 	close(rig->order_fd); /* it ends */
 	close(rig->answer_fd);
 	waitpid(rig->child, &status, 0);
-	assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
+	if (WIFSIGNALED(status) ? WTERMSIG(status) != SIGKILL : WEXITSTATUS(status) != 0)
+		fail_msg("the target ended with signal %d or status %d", WTERMSIG(status),
+		         WEXITSTATUS(status));
 	munmap(rig->slab, SLAB_BYTES);
 }
 
