@@ -17,7 +17,7 @@ Python packages into build-bench/venv. They take their turns in the plain puts a
 64 MiB, on random rows of their own (nixl stands still between them: its threads never sleep), and
 are left out with a word where they do not install or run.
 TransferQueue's own storage and Mooncake behind it are measured through its API, in turns as well,
-by the suite transferqueue.
+by the suite transferqueue, whose Ray comes into build/venv-tq, where it installs.
 """
 
 import json
@@ -31,7 +31,7 @@ import time
 import plan
 import plot
 import table
-from options import ALONE, groups, names, parse, wanted
+from options import ALONE, SINGLE, groups, names, parse, wanted
 from servers import Servers
 
 ALONE_LIMIT_S = 3600
@@ -138,6 +138,24 @@ def run_tier(options):
     return records, ok
 
 
+def run_single(options):
+    records, ok = [], True
+    for name in SINGLE:
+        if not wanted(options, name, name):
+            continue
+        say(f"bench: {name}")
+        words = [os.path.join(options.build, "bench", f"bench_{name}")]
+        words += ["--rounds", str(options.rounds)] if name == "untouched" else []
+        with scratch() as folder:
+            done = subprocess.run(
+                words, stdout=subprocess.PIPE, text=True, timeout=ALONE_LIMIT_S,
+                env={**os.environ, "TEST_RUN_DIRS": folder},
+            )  # fmt: skip
+        records += [json.loads(line) for line in done.stdout.splitlines()]
+        ok = ok and done.returncode == 0
+    return records, ok
+
+
 def pin(options):
     cpus = options.cpus or sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, cpus)
@@ -147,12 +165,14 @@ def pin(options):
 def show(records, notes):
     if records:
         print(table.table(records))
-    resolved = [r for r in records if "ns_per_row" in r]
-    for r in resolved:
-        print(
-            f"{r['case']}: {r['ns_per_row']:.0f} ns a key, {r['bytes_per_key']:.0f} bytes a key "
-            f"in use, {r['arena_bytes_per_key']:.0f} of arena"
-        )
+    for r in records:
+        if "ns_per_row" in r:
+            print(
+                f"{r['case']}: {r['ns_per_row']:.0f} ns a key, {r['bytes_per_key']:.0f} bytes a "
+                f"key in use, {r['arena_bytes_per_key']:.0f} of arena"
+            )
+        if "cpu_us_per_op" in r:
+            print(f"{r['case']} over {r['who']}: {r['cpu_us_per_op']:.1f} us of CPU time of both")
     goals = table.goals(records, len(os.sched_getaffinity(0)))
     if goals:
         print("\ngoals\n" + goals)
@@ -163,21 +183,22 @@ def show(records, notes):
 def run_alone(options, name):
     """A suite with a table of its own; its records, where it has some."""
     here = os.path.dirname(__file__)
-    words = [os.path.join(options.build, "bench", f"bench_{name}")]
+    words = [sys.executable, os.path.join(here, "ucx.py"), "--build", options.build]
+    if name == "transferqueue":
+        words = [os.path.join(here, "..", "scripts", "python"), name, "run"]
+        say("bench: TransferQueue and Ray are installed into build/venv-tq, if they are not")
+        if subprocess.run([*words, "-c", ""], timeout=ALONE_LIMIT_S).returncode != 0:
+            print("transferqueue: left out, it does not install here")
+            return [], True
+        words.append(os.path.join(here, "transferqueue.py"))
     print(flush=True)
     with scratch() as folder:
         made = os.path.join(folder, "records")
-        if name == "ucx":
-            words = [sys.executable, os.path.join(here, "ucx.py"), "--build", options.build]
-        if name == "transferqueue":
-            words = [os.path.join(here, "..", "scripts", "python"), name, "run",
-                     os.path.join(here, "transferqueue.py")]  # fmt: skip
-        if name in ("ucx", "transferqueue"):
-            words += ["--json", made, "--rounds", str(options.rounds)]
+        words += ["--json", made, "--rounds", str(options.rounds)]
         env = {**os.environ, "TEST_RUN_DIRS": folder}
         done = subprocess.run(words, env=env, timeout=ALONE_LIMIT_S)
         if not os.path.exists(made):
-            return [], done.returncode == 0
+            return [], False
         with open(made) as file:
             return json.load(file), done.returncode == 0
 
@@ -192,7 +213,7 @@ def main():
     for group in groups(options):
         found, ok, said = run_group(options, group)
         records, notes, all_ok = records + found, notes + said, all_ok and ok
-    for run in (run_resolve, run_tier):
+    for run in (run_resolve, run_tier, run_single):
         found, ok = run(options)
         records, all_ok = records + found, all_ok and ok
     show(records, sorted(set(notes)))

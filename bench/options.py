@@ -8,12 +8,13 @@ import plan
 import ucx
 
 PEERS = ["memcpy", "redis", "memcached", *plan.OUTSIDE]
+# Suites of one program each.
+SINGLE = ["roundtrip", "untouched"]
 # Suites that print a table of their own, and what --case knows them by.
-ALONE = {name: [name] for name in ("roundtrip", "copy", "untouched")} | {
+ALONE = {
     "ucx": ucx.names(),
     "transferqueue": [f"transferqueue-{step}" for step in ("put", "get", "clear")],
 }
-IF_NAMED = ["transferqueue"]
 ROUNDS_MAX = 64  # as bench_tier has it
 
 
@@ -96,7 +97,7 @@ def parse(description):
 
 
 def wanted(options, name, suite):
-    if suite not in (options.suite or set(plan.SUITES) - set(IF_NAMED)):
+    if suite not in (options.suite or plan.SUITES):
         return False
     return not options.case or fnmatch.fnmatch(name, options.case)
 
@@ -116,5 +117,6 @@ def names(options):
     found = [(n, c.suite) for g in groups(options) for c in g.cases for n in g.names(c)]
     found += [(f"resolve-{n}", "resolve") for n in plan.RESOLVE_KEYS]
     found += [(name, "tier") for size in plan.TIER_BLOBS for name in plan.tier_cases(size)]
+    found += [(name, name) for name in SINGLE]
     found += [(name, suite) for suite, cases in ALONE.items() for name in cases]
     return [name for name, suite in found if wanted(options, name, suite)]

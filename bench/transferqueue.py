@@ -254,6 +254,8 @@ def main():
     if options.json:
         with open(options.json, "w") as file:
             json.dump(list(records(results, options.rounds)), file)
+    if "SlabyardStore" not in results:
+        raise SystemExit(1)  # the others may be left out
 
 
 if __name__ == "__main__":
