@@ -174,6 +174,12 @@ enum sy_unit_state {
 #undef SY_UNIT_STATE_ENUM
 };
 
+/* Somebody is registered there who is not known to be dead. */
+static inline bool sy_unit_lives(enum sy_unit_state state)
+{
+	return state != SY_UNIT_NONE && state != SY_UNIT_DEAD;
+}
+
 /* One key in the answer of resolve_keys. Of a lost one the disk tier had the only bytes and cannot
  * give them back: it is said so until it is put anew or cleared. X(name, value, why) */
 #define SY_LOSS_LIST(X) \

@@ -35,19 +35,15 @@ static const char *call_name(enum sy_op_kind kind)
 	return "status";
 }
 
-/* The directory says that the incarnation is dead. Of what another one in its place holds by now
- * that says nothing, and what was put into the dead one is nowhere: all starts anew there, but
- * what names something of the dead one, or still uses the caller's memory. */
+/* The directory says that the incarnation is dead: may the operation start anew with another one
+ * that is in its place by now? */
 static bool has_successor(struct sy_hub *hub, const struct sy_call *call)
 {
 	struct sy_unit_info info;
-	enum sy_op_kind kind = call->op.kind;
 
-	if (kind == SY_OP_KIND_COMMIT || kind == SY_OP_KIND_PIN_CHECK || call->op.in_flight ||
-	    (kind == SY_OP_KIND_SCAN && call->op.scan.cursor != 0) ||
-	    sy_hub_ask_slot(hub, call->unit_id, call->op.deadline_ns, &info, NULL) != SY_OK)
-		return false;
-	return info.state != SY_UNIT_NONE && info.state != SY_UNIT_DEAD;
+	return sy_op_outlives_unit(&call->op) &&
+	       sy_hub_ask_slot(hub, call->unit_id, call->op.deadline_ns, &info, NULL) == SY_OK &&
+	       sy_unit_lives(info.state);
 }
 
 /* A put wraps what it cannot name better. */

@@ -215,7 +215,7 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 	struct sy_hub *hub = link->hub;
 	struct sy_unit_info info = hub->units[link->unit_id];
 	struct connection made = {.local_fd = -1, .door_fd = -1, .was_ready = link->was_ready};
-	bool listed = info.state != SY_UNIT_NONE && info.state != SY_UNIT_DEAD;
+	bool listed = sy_unit_lives(info.state);
 	sy_error err = {0};
 	sy_status status = SY_E_SYS;
 
@@ -234,7 +234,7 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 		bool other = now.incarnation != info.incarnation || !listed;
 
 		info = now;
-		if (other && now.state != SY_UNIT_NONE && now.state != SY_UNIT_DEAD)
+		if (other && sy_unit_lives(now.state))
 			status = make(hub, &info, welcome_ns, deadline_ns, &made, &err);
 	}
 	pthread_mutex_lock(&hub->lock);

@@ -217,6 +217,12 @@ enum sy_directory_says { SY_DIRECTORY_SILENT = 0, SY_DIRECTORY_ALIVE, SY_DIRECTO
 
 sy_status sy_verdict(enum sy_op_kind kind, enum sy_op_end end, enum sy_directory_says says);
 
+/* May it start anew with the incarnation that came after the one it began with, which is dead? Of
+ * what the new one holds that death says nothing, and what was put into the dead one is nowhere:
+ * so all may, but what names something of the dead one (a grant, a pin, a place in a scan), or
+ * still uses the caller's memory. */
+bool sy_op_outlives_unit(const struct sy_machine_op *op);
+
 /* Does a remote of this incarnation reach what op is about? A unit's new incarnation has other
  * regions under the same offsets: what was allocated or resolved before is not in them. */
 bool sy_op_reaches(const struct sy_machine_op *op, uint64_t incarnation);

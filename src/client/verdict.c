@@ -37,6 +37,12 @@ bool sy_op_reaches(const struct sy_machine_op *op, uint64_t incarnation)
 	return incarnation != 0 && (incarnation == op->incarnation || SY_MUTANT(60));
 }
 
+bool sy_op_outlives_unit(const struct sy_machine_op *op)
+{
+	return op->kind != SY_OP_KIND_COMMIT && op->kind != SY_OP_KIND_PIN_CHECK && !op->in_flight &&
+	       (op->kind != SY_OP_KIND_SCAN || op->scan.cursor == 0);
+}
+
 enum sy_read_verdict sy_read_verdict(const struct sy_machine_op *resolve, uint64_t ended_ns)
 {
 	if (SY_MUTANT(53) || ended_ns - resolve->sent_ns <= resolve->pin_ns / 2)

@@ -135,7 +135,7 @@ static sy_status ask_all(sy_client *client, uint64_t deadline_ns, sy_unit_report
 		                              .pid = info.pid, .capacity_bytes = info.slab_bytes};
 		sy_format(reports[u].state, sizeof reports[u].state, "%s",
 		          sy_unit_state_name((uint8_t)info.state));
-		if (info.state == SY_UNIT_NONE || info.state == SY_UNIT_DEAD)
+		if (!sy_unit_lives(info.state))
 			continue;
 		calls[u].unit_id = u;
 		calls[u].op.kind = SY_OP_KIND_STATS;

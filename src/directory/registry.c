@@ -64,11 +64,6 @@ const struct sy_unit_info *sy_registry_slot(const struct sy_registry *registry, 
 	return unit_id < registry->slot_count ? &registry->slots[unit_id].info : NULL;
 }
 
-static bool is_held(const struct sy_unit_info *info)
-{
-	return info->state != SY_UNIT_NONE && info->state != SY_UNIT_DEAD;
-}
-
 static void state_change(struct sy_registry *registry, struct sy_unit_info *info,
                          enum sy_unit_state state)
 {
@@ -108,12 +103,12 @@ enum sy_dir_fault sy_registry_register(struct sy_registry *registry,
 		return SY_DIR_FAULT_MALFORMED;
 	struct slot *slot = &registry->slots[unit->unit_id];
 	if (slot->info.incarnation == unit->incarnation) {
-		if (!is_held(&slot->info))
+		if (!sy_unit_lives(slot->info.state))
 			return SY_DIR_FAULT_BURIED;
 		lease_renew(registry, slot, now_ns);
 		return SY_DIR_FAULT_NONE;
 	}
-	if (is_held(&slot->info))
+	if (sy_unit_lives(slot->info.state))
 		return SY_DIR_FAULT_HELD;
 	if (slot->info.turn != unit->turn)
 		return SY_DIR_FAULT_TURN;
@@ -137,7 +132,7 @@ static struct slot *slot_held(struct sy_registry *registry, uint32_t unit_id,
 	}
 	struct slot *slot = &registry->slots[unit_id];
 	bool came_back = SY_MUTANT(44) && slot->info.state == SY_UNIT_DEAD;
-	if (slot->info.incarnation == incarnation && (is_held(&slot->info) || came_back))
+	if (slot->info.incarnation == incarnation && (sy_unit_lives(slot->info.state) || came_back))
 		return slot;
 	*ret_fault = slot->info.state == SY_UNIT_NONE ? SY_DIR_FAULT_EMPTY : SY_DIR_FAULT_BURIED;
 	return NULL;
@@ -183,7 +178,7 @@ enum sy_dir_fault sy_registry_exited(struct sy_registry *registry, uint32_t unit
 	struct sy_unit_info *info = &registry->slots[unit_id].info;
 	if (info->incarnation != incarnation)
 		info->turn++; /* buried long ago, or not registered yet and now never to be */
-	else if (is_held(info))
+	else if (sy_unit_lives(info->state))
 		slot_bury(registry, info);
 	return SY_DIR_FAULT_NONE;
 }
@@ -194,7 +189,7 @@ enum sy_dir_fault sy_registry_process_exited(struct sy_registry *registry, uint3
 	if (unit_id >= registry->slot_count)
 		return SY_DIR_FAULT_NO_SLOT;
 	struct sy_unit_info *info = &registry->slots[unit_id].info;
-	if (is_held(info) && info->pid == pid)
+	if (sy_unit_lives(info->state) && info->pid == pid)
 		slot_bury(registry, info);
 	else
 		info->turn++;
@@ -220,7 +215,7 @@ struct sy_registry_ticked sy_registry_tick(struct sy_registry *registry, uint64_
 		return ticked;
 	for (uint32_t i = 0; i < registry->slot_count; i++) {
 		struct slot *slot = &registry->slots[i];
-		if (!is_held(&slot->info))
+		if (!sy_unit_lives(slot->info.state))
 			continue;
 		if (now_ns >= dead_at(registry, slot)) {
 			slot_bury(registry, &slot->info);
@@ -240,7 +235,7 @@ uint64_t sy_registry_deadline(const struct sy_registry *registry)
 		return at_ns;
 	for (uint32_t i = 0; i < registry->slot_count; i++) {
 		const struct slot *slot = &registry->slots[i];
-		if (!is_held(&slot->info))
+		if (!sy_unit_lives(slot->info.state))
 			continue;
 		uint64_t due_ns = slot->info.state == SY_UNIT_SUSPECT
 		                          ? dead_at(registry, slot)

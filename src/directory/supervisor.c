@@ -109,7 +109,7 @@ static sy_status directory_open(struct supervisor *supervisor)
 	for (uint32_t i = 0; i < config->unit_count; i++) {
 		const struct sy_unit_info *slot =
 			sy_registry_slot(sy_dir_server_registry(supervisor->directory), i);
-		if (slot->state != SY_UNIT_NONE && slot->state != SY_UNIT_DEAD)
+		if (sy_unit_lives(slot->state))
 			sy_dir_server_exited(supervisor->directory, i, slot->incarnation);
 	}
 	return SY_OK;

@@ -98,6 +98,20 @@ static void test_a_pin_that_was_asked_for_stood_only_if_its_unit_says_so(void **
 	assert_false(sy_read_stood(&resolve, &check));
 }
 
+static void test_what_names_nothing_of_the_dead_starts_anew(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < COUNT_OF(kinds); k++) {
+		struct sy_machine_op op = {.kind = kinds[k]};
+		bool names = kinds[k] == SY_OP_KIND_COMMIT || kinds[k] == SY_OP_KIND_PIN_CHECK;
+		assert_int_equal(sy_op_outlives_unit(&op), !names);
+		op.in_flight = true;
+		assert_false(sy_op_outlives_unit(&op));
+	}
+	struct sy_machine_op scan = {.kind = SY_OP_KIND_SCAN, .scan.cursor = 1};
+	assert_false(sy_op_outlives_unit(&scan)); /* half of one unit's keys, half of another's */
+}
+
 static void test_a_remote_reaches_its_own_incarnation_alone(void **state)
 {
 	(void)state;
@@ -116,6 +130,7 @@ int main(void)
 		cmocka_unit_test(test_never_lost_and_never_done_without_the_directorys_word),
 		cmocka_unit_test(test_a_read_is_believed_for_half_its_pins_time),
 		cmocka_unit_test(test_a_pin_that_was_asked_for_stood_only_if_its_unit_says_so),
+		cmocka_unit_test(test_what_names_nothing_of_the_dead_starts_anew),
 		cmocka_unit_test(test_a_remote_reaches_its_own_incarnation_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
