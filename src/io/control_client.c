@@ -117,7 +117,7 @@ sy_status sy_control_client_open(struct sy_control_context *context, const char 
 	    !keys_show(client->socket, &context->keys, endpoint) ||
 	    !sy_control_set(client->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
 	    !sy_control_set(client->socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS) ||
-	    zmq_connect(client->socket, endpoint) != 0) {
+	    !sy_control_connect(client->socket, endpoint)) {
 		int error = zmq_errno();
 		sy_control_client_close(client, 0);
 		return sy_fail(err, SY_E_SYS, __func__, "cannot connect to %s: %s%s", endpoint,

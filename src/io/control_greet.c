@@ -62,7 +62,7 @@ bool sy_control_hear_mechanism(void *context, const char *endpoint, uint64_t dea
 	if (stream == NULL)
 		return false;
 	greeting.ended = !sy_control_setup(stream) || !sy_control_set_family(stream, endpoint) ||
-	                 zmq_connect(stream, endpoint) != 0;
+	                 !sy_control_connect(stream, endpoint);
 	for (uint64_t now_ns = sy_clock_now_ns();
 	     !greeting.ended && greeting.count < GREETING_BYTES && now_ns < deadline_ns;
 	     now_ns = sy_clock_now_ns()) {

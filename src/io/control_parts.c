@@ -69,6 +69,29 @@ int sy_control_fd(void *socket)
 	return zmq_getsockopt(socket, ZMQ_FD, &fd, &bytes) == 0 ? fd : -1;
 }
 
+/* Each looks first at what ZeroMQ's own threads say to it, where a signal ends it. */
+static bool attempt_all(int (*call)(void *socket, const char *endpoint), void *socket,
+                        const char *endpoint)
+{
+	for (uint32_t attempt = 0; attempt < ATTEMPTS; attempt++) {
+		if (call(socket, endpoint) == 0)
+			return true;
+		if (zmq_errno() != EINTR)
+			return false;
+	}
+	return false;
+}
+
+bool sy_control_connect(void *socket, const char *endpoint)
+{
+	return attempt_all(zmq_connect, socket, endpoint);
+}
+
+bool sy_control_bind(void *socket, const char *endpoint)
+{
+	return attempt_all(zmq_bind, socket, endpoint);
+}
+
 bool sy_control_take(void *socket, zmq_msg_t *message)
 {
 	for (uint32_t attempt = 0; attempt < ATTEMPTS; attempt++) {

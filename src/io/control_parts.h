@@ -22,8 +22,10 @@ bool sy_control_setup(void *socket);
 bool sy_control_set_family(void *socket, const char *endpoint);
 int sy_control_fd(void *socket);
 
-/* Both never block, and try again where a signal came between. False: nothing is there, or it
- * cannot be sent now. */
+/* These four try again where a signal came between. False and zmq_errno on failure. */
+bool sy_control_connect(void *socket, const char *endpoint);
+bool sy_control_bind(void *socket, const char *endpoint);
+/* Never block. False: nothing is there, or it cannot be sent now. */
 bool sy_control_take(void *socket, zmq_msg_t *message);
 bool sy_control_give(void *socket, const void *data, size_t bytes, bool more);
 

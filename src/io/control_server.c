@@ -90,7 +90,7 @@ static bool resolve(const char *endpoint, size_t i, char out[ENDPOINT_BYTES])
 
 static bool bind_address(void *socket, const char *endpoint)
 {
-	return sy_control_set_family(socket, endpoint) && zmq_bind(socket, endpoint) == 0;
+	return sy_control_set_family(socket, endpoint) && sy_control_bind(socket, endpoint);
 }
 
 /* A name may have several addresses, and this host not all of them: the first that is ours. */

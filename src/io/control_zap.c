@@ -66,7 +66,8 @@ static bool is_allowed(const struct sy_control_zap *zap, const struct question *
 
 static void frame_send(void *socket, const void *data, size_t bytes, bool more)
 {
-	(void)zmq_send(socket, data, bytes, more ? ZMQ_SNDMORE : 0);
+	while (zmq_send(socket, data, bytes, more ? ZMQ_SNDMORE : 0) < 0 && zmq_errno() == EINTR)
+		;
 }
 
 static void *answer_all(void *context)
@@ -98,7 +99,7 @@ sy_status sy_control_zap_start(void *context, const char *client_public,
 	                      ? zmq_socket(context, ZMQ_REP)
 	                      : NULL;
 	if (zap->socket == NULL || !sy_control_set(zap->socket, ZMQ_LINGER, 0) ||
-	    zmq_bind(zap->socket, "inproc://zeromq.zap.01") != 0 ||
+	    !sy_control_bind(zap->socket, "inproc://zeromq.zap.01") ||
 	    pthread_create(&zap->thread, NULL, answer_all, zap) != 0) {
 		if (zap->socket != NULL)
 			zmq_close(zap->socket);

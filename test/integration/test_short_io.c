@@ -9,8 +9,10 @@
 #include <slabyard/slabyard.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #include "bytes.h"
 #include "clock.h"
@@ -88,6 +90,38 @@ WRAP(int, epoll_wait, int fd, struct epoll_event *events, int count, int timeout
 {
 	return timeout_ms != 0 && is_signalled() ? -1
 	                                         : __real_epoll_wait(fd, events, count, timeout_ms);
+}
+
+/* Of a socket that waits. */
+WRAP(int, connect, int fd, const struct sockaddr *address, socklen_t bytes)
+{
+	return is_signalled() ? -1 : __real_connect(fd, address, bytes);
+}
+
+/* ZeroMQ looks at its own commands first, and does nothing else if a signal comes then. */
+WRAP(int, zmq_connect, void *socket, const char *endpoint)
+{
+	return is_signalled() ? -1 : __real_zmq_connect(socket, endpoint);
+}
+
+WRAP(int, zmq_bind, void *socket, const char *endpoint)
+{
+	return is_signalled() ? -1 : __real_zmq_bind(socket, endpoint);
+}
+
+WRAP(int, zmq_send, void *socket, const void *data, size_t bytes, int flags)
+{
+	return is_signalled() ? -1 : __real_zmq_send(socket, data, bytes, flags);
+}
+
+WRAP(int, zmq_msg_send, zmq_msg_t *message, void *socket, int flags)
+{
+	return is_signalled() ? -1 : __real_zmq_msg_send(message, socket, flags);
+}
+
+WRAP(int, zmq_msg_recv, zmq_msg_t *message, void *socket, int flags)
+{
+	return is_signalled() ? -1 : __real_zmq_msg_recv(message, socket, flags);
 }
 
 static struct cluster cluster;
