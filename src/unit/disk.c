@@ -115,8 +115,32 @@ bool sy_disk_reads(const struct sy_disk *disk, const struct sy_disk_request *req
 	return disk->active[request->active].job.reads;
 }
 
+int64_t sy_disk_move(const struct sy_disk *disk, const struct sy_disk_request *request,
+                     int64_t done)
+{
+	const int64_t bytes = (int64_t)(request->count * SY_RECORD_BLOCK_BYTES);
+	while (done < bytes) {
+		int64_t from = done - done % SY_RECORD_BLOCK_BYTES; /* O_DIRECT wants whole blocks */
+		uint8_t *rest = request->buffer + from;
+		off_t at = (off_t)request->at + from;
+		ssize_t more = sy_disk_reads(disk, request)
+		                       ? pread(request->fd, rest, (size_t)(bytes - from), at)
+		                       : pwrite(request->fd, rest, (size_t)(bytes - from), at);
+		if (more < 0 && errno == EINTR)
+			continue;
+		if (more < 0)
+			return -errno;
+		if (from + more <= done)
+			break; /* the end of the file */
+		done = from + more;
+	}
+	return done;
+}
+
 void sy_disk_finish(struct sy_disk *disk, const struct sy_disk_request *request, int64_t result)
 {
+	if (result > 0) /* less than was asked is no end yet */
+		result = sy_disk_move(disk, request, result);
 	const struct sy_disk_job *job = &disk->active[request->active].job;
 	uint8_t *part = disk->config.slab + job->offset;
 	bool whole = result == (int64_t)(request->count * SY_RECORD_BLOCK_BYTES);

@@ -1,7 +1,5 @@
 /* Requests by threads, each with a buffer of its own. */
-#include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "disk_state.h"
 
@@ -16,12 +14,7 @@ static void *work(void *argument)
 	struct sy_disk_request request;
 	free(argument);
 	while (sy_disk_take(worker.disk, worker.buffer, true, &request)) {
-		size_t bytes = (size_t)request.count * SY_RECORD_BLOCK_BYTES;
-		off_t at = (off_t)request.at;
-		ssize_t done = sy_disk_reads(worker.disk, &request)
-		                       ? pread(request.fd, request.buffer, bytes, at)
-		                       : pwrite(request.fd, request.buffer, bytes, at);
-		sy_disk_finish(worker.disk, &request, done >= 0 ? done : -errno);
+		sy_disk_finish(worker.disk, &request, sy_disk_move(worker.disk, &request, 0));
 	}
 	return NULL;
 }
