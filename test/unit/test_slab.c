@@ -139,7 +139,7 @@ static int try_small_mount(const char *dir)
 	    strstr(err.message, "2 MiB") == NULL || strstr(err.message, "--shm-size") == NULL ||
 	    exists(path))
 		return 1;
-	/* Half of it is taken between the look and the allocation: seen all the same. */
+	/* Half of it is taken already. */
 	if (sy_slab_create(dir, name, MIB, 0, NULL, &slab, &err) != SY_OK)
 		return 2;
 	name_slab(name);
@@ -153,17 +153,50 @@ static int try_small_mount(const char *dir)
 	return 0;
 }
 
-/* Kind: SIGBUS on a sparse shared memory. */
-static void test_small_mount(void **state)
+enum { PARTS_MIB = 128, MOUNT_MIB = 160 }; /* two parts, between which the maker looks up */
+static char filler[SY_SLAB_PATH_BYTES];
+
+/* Somebody else takes what the second part needs. Never given up. */
+static bool fill_mount(void)
 {
-	(void)state;
+	int fd = open(filler, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	bool filled = fd >= 0 && posix_fallocate(fd, 0, (off_t)(MOUNT_MIB - 96) * MIB) == 0;
+	if (fd >= 0)
+		close(fd);
+	return !filled;
+}
+
+/* There was room when it looked: that there is none any more is seen while it is made. */
+static int try_filling_mount(const char *dir)
+{
+	char name[SY_SLAB_NAME_BYTES], path[SY_SLAB_PATH_BYTES + 64];
+	struct sy_slab slab;
+	sy_error err = {0};
+	if (!enter_mount_namespace() || mount("tmpfs", dir, "tmpfs", 0, "size=160m,mode=0700") != 0)
+		return 77;
+	name_slab(name);
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	snprintf(filler, sizeof filler, "%s/filler", dir);
+	if (sy_slab_create(dir, name, PARTS_MIB * MIB, 0, fill_mount, &slab, &err) != SY_E_SYS)
+		return 1;
+	if (!exists(filler) || strstr(err.message, "--shm-size") == NULL || exists(path))
+		return 2;
+	unlink(filler);
+	if (sy_slab_create(dir, name, PARTS_MIB * MIB, 0, NULL, &slab, &err) != SY_OK)
+		return 3;
+	sy_slab_destroy(&slab);
+	return 0;
+}
+
+static void try_in_child(int (*try)(const char *dir))
+{
 	char dir[] = "/tmp/slabyard-test-XXXXXX";
 	int status = 0;
 	assert_non_null(mkdtemp(dir));
 	pid_t child = fork();
 	assert_true(child >= 0);
 	if (child == 0)
-		_exit(try_small_mount(dir));
+		_exit(try(dir));
 	assert_int_equal(waitpid(child, &status, 0), child);
 	rmdir(dir);
 	assert_true(WIFEXITED(status));
@@ -172,6 +205,19 @@ static void test_small_mount(void **state)
 		skip();
 	}
 	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* Kind: SIGBUS on a sparse shared memory. */
+static void test_small_mount(void **state)
+{
+	(void)state;
+	try_in_child(try_small_mount);
+}
+
+static void test_a_mount_that_fills(void **state)
+{
+	(void)state;
+	try_in_child(try_filling_mount);
 }
 
 /* A client cuts the file off: the creator reads zeros, knows it, and lives. */
@@ -219,6 +265,7 @@ int main(void)
 		cmocka_unit_test(test_never_takes_over_a_file),
 		cmocka_unit_test(test_too_large_is_said_at_once),
 		cmocka_unit_test(test_small_mount),
+		cmocka_unit_test(test_a_mount_that_fills),
 		cmocka_unit_test(test_torn),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
