@@ -67,8 +67,8 @@ static inline uint8_t *sy_disk_buffer(const struct sy_disk *disk, uint32_t numbe
 bool sy_disk_take(struct sy_disk *disk, uint8_t *buffer, bool wait,
                   struct sy_disk_request *ret_request);
 bool sy_disk_reads(const struct sy_disk *disk, const struct sy_disk_request *request);
-/* Carries it out from its byte `done` on, in this thread. All its bytes; fewer: the end of its file
- * came before; or a negative errno. */
+/* Carries it out from its byte `done` on, in this thread. All its bytes; fewer: its file ended
+ * before; or a negative errno. */
 int64_t sy_disk_move(const struct sy_disk *disk, const struct sy_disk_request *request,
                      int64_t done);
 /* It came to its end: bytes, or a negative errno. */
