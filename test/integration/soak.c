@@ -20,12 +20,15 @@
 #include "clock.h"
 #include "cluster.h"
 #include "prng.h"
+#include "process_kib.h"
 
 enum { SLAB_MIB = 64, LATE_MS = 100 };
 
 /* What a process may grow by in the second half. A unit touches its arena, allocated once, as its
  * tables come round; a client its buffers. */
-static const long growth_kib[2] = {32768, 4096};
+enum { OF_UNITS, OF_DIRECTORY, OF_CLIENTS, KINDS };
+static const char *const kind_names[KINDS] = {"units", "directory", "clients"};
+static const long growth_kib[KINDS] = {32768, 4096, 4096};
 static const uint64_t SECOND_NS = 1000000000u;
 static const char *const call_names[SOAK_CALLS] = {"put", "put large", "get", "view", "clear"};
 
@@ -43,21 +46,6 @@ static void complain(const char *what, long long number)
 }
 
 /* A line of numbers in /proc/<pid>/status; -1: the process is gone. */
-static long status_kib(pid_t pid, const char *name)
-{
-	char path[48], line[128];
-	long kib = -1;
-
-	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-	FILE *file = fopen(path, "re");
-	while (file != NULL && fgets(line, sizeof line, file) != NULL)
-		if (strncmp(line, name, strlen(name)) == 0)
-			kib = strtol(line + strlen(name), NULL, 10);
-	if (file != NULL)
-		fclose(file);
-	return kib;
-}
-
 static int descriptors_of(pid_t pid)
 {
 	char path[48];
@@ -166,6 +154,7 @@ static void disturb_for(uint64_t ns, bool units_too)
 /* Each process's own memory: a slab and its mappings are not in it. */
 struct sample {
 	pid_t pid;
+	int kind;
 	long kib;
 };
 
@@ -174,11 +163,12 @@ static uint32_t take_samples(struct sample *samples)
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < soak->unit_count; i++)
-		samples[count++].pid = cluster.units[i];
+		samples[count++] = (struct sample){.pid = cluster.units[i], .kind = OF_UNITS};
+	samples[count++] = (struct sample){.pid = cluster.server, .kind = OF_DIRECTORY};
 	for (uint32_t i = 0; i < soak->client_count; i++)
-		samples[count++].pid = soak->clients[i].pid;
+		samples[count++] = (struct sample){.pid = soak->clients[i].pid, .kind = OF_CLIENTS};
 	for (uint32_t i = 0; i < count; i++)
-		samples[i].kib = status_kib(samples[i].pid, "RssAnon:");
+		samples[i].kib = process_kib(samples[i].pid, "RssAnon:");
 	return count;
 }
 
@@ -186,11 +176,11 @@ static uint32_t take_samples(struct sample *samples)
 static void compare_samples(const struct sample *before, const struct sample *after,
                             uint32_t count)
 {
-	long most_kib[2] = {0, 0};
-	uint32_t compared[2] = {0, 0};
+	long most_kib[KINDS] = {0};
+	uint32_t compared[KINDS] = {0};
 
 	for (uint32_t i = 0; i < count; i++) {
-		int who = i < soak->unit_count ? 0 : 1;
+		int who = before[i].kind;
 		long grown_kib = after[i].kib - before[i].kib;
 
 		if (before[i].pid != after[i].pid || before[i].kib < 0 || after[i].kib < 0)
@@ -198,11 +188,14 @@ static void compare_samples(const struct sample *before, const struct sample *af
 		compared[who]++;
 		most_kib[who] = grown_kib > most_kib[who] ? grown_kib : most_kib[who];
 	}
-	printf("memory in the second half: %u units grew by at most %ld KiB, %u clients by %ld KiB\n",
-	       compared[0], most_kib[0], compared[1], most_kib[1]);
-	for (int who = 0; who < 2; who++)
+	printf("memory in the second half grew by at most");
+	for (int who = 0; who < KINDS; who++) {
+		printf("%s %ld KiB (%s, %u)", who > 0 ? "," : "", most_kib[who], kind_names[who],
+		       compared[who]);
 		if (most_kib[who] > growth_kib[who])
 			complain("a process grew by %lld KiB", most_kib[who]);
+	}
+	printf("\n");
 }
 
 static double percentile_ms(const uint64_t *buckets, uint64_t total, double share)
@@ -344,8 +337,8 @@ int main(int argc, char **argv)
 	cluster_start(&cluster, soak->unit_count, (uint64_t)SLAB_MIB << 20, false);
 	memcpy(soak->run_dir, cluster.run_dir, sizeof soak->run_dir);
 
-	static struct sample before[SOAK_UNITS_MAX + SOAK_CLIENTS_MAX];
-	static struct sample after[SOAK_UNITS_MAX + SOAK_CLIENTS_MAX];
+	static struct sample before[SOAK_UNITS_MAX + 1 + SOAK_CLIENTS_MAX];
+	static struct sample after[SOAK_UNITS_MAX + 1 + SOAK_CLIENTS_MAX];
 	int descriptors[SOAK_UNITS_MAX];
 	for (uint32_t u = 0; u < soak->unit_count; u++)
 		descriptors[u] = descriptors_of(cluster.units[u]);

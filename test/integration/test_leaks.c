@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cluster.h"
+#include "process_kib.h"
 #include "sanitized.h"
 
 enum { UNITS = 2, SLAB_BYTES = 4 << 20, BIG = 20000 };
@@ -132,6 +133,16 @@ static void expect_descriptors(pid_t pid, size_t most)
 	assert_true(descriptors_of(pid) <= most);
 }
 
+/* Of the units and the directory together, which also hear of each client. */
+static long servers_kib(void)
+{
+	long kib = process_kib(cluster.server, "RssAnon:");
+
+	for (int i = 0; i < UNITS; i++)
+		kib += process_kib(cluster.units[i], "RssAnon:");
+	return kib;
+}
+
 /* Kind: counters that only grow. */
 static void test_many_clients(void **state)
 {
@@ -144,15 +155,20 @@ static void test_many_clients(void **state)
 		one_client();
 	size_t fds = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
 	size_t resident = resident_bytes();
+	long servers = servers_kib();
 	for (int i = 0; i < count; i++)
 		one_client();
 	assert_int_equal(entries_of("/proc/self/fd"), fds);
 	expect_threads(threads);
 	expect_descriptors(cluster.units[0], of_unit);
 	size_t now = resident_bytes();
-	print_message("%d clients: %zu KiB, then %zu\n", count, resident / 1024, now / 1024);
-	if (!SANITIZED)
+	long servers_now = servers_kib();
+	print_message("%d clients: %zu KiB, then %zu; units and directory %ld, then %ld\n", count,
+	              resident / 1024, now / 1024, servers, servers_now);
+	if (!SANITIZED) {
 		assert_true(now < resident + (2 << 20));
+		assert_true(servers_now < servers + 1024 + count / 5);
+	}
 }
 
 static void test_many_operations(void **state)
