@@ -1,5 +1,5 @@
-/* A figure of a process from /proc/PID/status, as "RssAnon:", its own memory without the slabs that
- * it maps. -1: no such process, or no such line. */
+/* A figure of a process from /proc/PID/status, as "RssAnon:", its own memory without the slabs it
+ * maps. -1: no such process, or no such line. */
 #ifndef SY_TEST_PROCESS_KIB_H
 #define SY_TEST_PROCESS_KIB_H
 
