@@ -28,6 +28,7 @@ struct sy_link {
 	uint64_t remote_session;           /* that the remote is of; 0: shm, of the connection */
 	int local_fd;                      /* -1: none */
 	bool connect_due; /* sy_link_set_due */
+	uint64_t due_number; /* the lowest of those that are due has waited longest */
 	bool connecting;
 	bool was_ready;  /* has had a session: it lets this process in */
 	sy_error failure;                  /* of the last connect that failed */
@@ -84,6 +85,7 @@ struct sy_hub {
 	struct sy_bell *bell;    /* rung by units that wrote into a lane, and to end a sleep on it */
 	int bell_fd;
 	uint32_t due_count;      /* links that are to be connected */
+	uint64_t due_number;     /* of the one that became so last */
 	uint32_t lane_count;     /* links with a lane: with any, who leads sleeps on the bell, and the
 	                          * keeper in epoll */
 	struct sy_ring_budget budget;
@@ -96,6 +98,7 @@ struct sy_hub {
 	pthread_t keeper;
 	pthread_cond_t keeper_wake;
 	uint64_t keeper_wakes_ns; /* when it will look again by itself */
+	uint64_t keeper_silent_ns; /* when the directory gave it no answer in a connect */
 };
 
 /* link.c. All with hub->lock held. */
@@ -105,9 +108,23 @@ void sy_link_free(struct sy_link *link);
 void sy_link_set_due(struct sy_link *link, bool due);
 /* Sends, completes and receives until there is nothing to do at once; wakes whom it concerns. */
 void sy_link_pump(struct sy_link *link, uint64_t now_ns);
+/* Of links that are due, what has waited longest goes first: one that fails comes due again, and
+ * must not keep the others from their turn. */
+static inline bool sy_link_is_before(const struct sy_link *link, const struct sy_link *other)
+{
+	return other == NULL || link->due_number < other->due_number;
+}
+/* How long the unit has to answer; how long the directory, which is asked after a unit that did
+ * not (0: it is not asked); and the instant at which all of it ends. */
+struct sy_connect_limits {
+	uint64_t welcome_ns, ask_ns, deadline_ns;
+};
 /* link_connect.c. Drops the lock while it connects; one thread at a time does, others go on.
- * welcome_ns: the instant by which the unit must have answered; deadline_ns: the end of all. */
-void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadline_ns);
+ * False: the directory was asked and did not answer. */
+bool sy_link_connect(struct sy_link *link, const struct sy_connect_limits *limits);
+/* A directory that gave no answer to a connect is not asked after other units for a while: each
+ * would wait as long. */
+bool sy_hub_is_silent(uint64_t silent_ns, uint64_t now_ns);
 /* What its descriptor in the epoll set reported. */
 void sy_link_ready(struct sy_link *link, bool local_socket);
 void sy_link_bye(struct sy_link *link);
@@ -130,8 +147,9 @@ sy_status sy_hub_need_mover(struct sy_hub *hub, const char *address, sy_error *e
 /* Lock held, which it drops for a moment: looks after transfers that were given up, and passes on
  * which of them are finished. */
 void sy_hub_tend_graves(struct sy_hub *hub);
-/* Lock held, dropped while it asks: no socket tells of the end of a unit of another host. */
-void sy_hub_ask_after_remote(struct sy_hub *hub);
+/* Lock held, dropped while it asks: no socket tells of the end of a unit of another host. True: it
+ * has asked. */
+bool sy_hub_ask_after_remote(struct sy_hub *hub);
 bool sy_hub_is_poisoned(const struct sy_hub *hub);
 
 /* hub_run.c, lock held. */

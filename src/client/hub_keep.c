@@ -9,7 +9,8 @@
 
 static const uint64_t LOOK_AGAIN_NS = 1000 * 1000 * 1000;
 /* While the keeper connects nobody looks at the time for the others: less than the 100 ms that a
- * call may be late. What takes longer is tried again after a backoff. */
+ * call may be late, for there is one connect between two looks. What takes longer is tried again
+ * after a backoff. */
 static const uint64_t CONNECT_LIMIT_NS = 30 * 1000 * 1000;
 
 void sy_hub_keep_by(struct sy_hub *hub, uint64_t instant_ns)
@@ -55,10 +56,9 @@ static void sleep_until(struct sy_hub *hub, uint64_t now_ns)
 	pthread_cond_timedwait(&hub->keeper_wake, &hub->lock, &at);
 }
 
-/* Ticks every link that is due, connects for notices where no caller will. */
-static void look(struct sy_hub *hub)
+/* Ends what is late, of all links. */
+static void tick_all(struct sy_hub *hub)
 {
-	hub->keeper_wakes_ns = sy_clock_now_ns() + LOOK_AGAIN_NS;
 	for (uint32_t i = 0; i < hub->unit_count; i++) {
 		struct sy_link *link = hub->links[i];
 
@@ -72,13 +72,57 @@ static void look(struct sy_hub *hub)
 			sy_machine_tick(link->machine, now_ns);
 			sy_link_pump(link, now_ns);
 		}
-		if (link->connect_due && !link->connecting && link->calls == NULL)
-			sy_link_connect(link, now_ns + CONNECT_LIMIT_NS, now_ns + CONNECT_LIMIT_NS);
 	}
+}
+
+/* To be connected for notices, where no caller will: the one that has waited longest, or NULL. */
+static struct sy_link *next_to_connect(const struct sy_hub *hub)
+{
+	struct sy_link *next = NULL;
+
+	for (uint32_t i = 0; hub->due_count > 0 && i < hub->unit_count; i++) {
+		struct sy_link *link = hub->links[i];
+
+		if (link != NULL && link->connect_due && !link->connecting && link->calls == NULL &&
+		    sy_link_is_before(link, next))
+			next = link;
+	}
+	return next;
+}
+
+/* True: it took its time. */
+static bool connect_next(struct sy_hub *hub)
+{
+	struct sy_link *link = next_to_connect(hub);
+	uint64_t now_ns = sy_clock_now_ns();
+	bool silent = sy_hub_is_silent(hub->keeper_silent_ns, now_ns);
+	const struct sy_connect_limits limits = {
+		.welcome_ns = CONNECT_LIMIT_NS, .ask_ns = silent ? 0 : CONNECT_LIMIT_NS,
+		.deadline_ns = now_ns + CONNECT_LIMIT_NS,
+	};
+
+	if (link == NULL)
+		return false;
+	if (!sy_link_connect(link, &limits))
+		hub->keeper_silent_ns = sy_clock_now_ns();
+	if (next_to_connect(hub) != NULL)
+		sy_hub_keep_by(hub, 0);
+	return true;
+}
+
+/* Between two looks at the time of calls one thing is done that may take long, for all units at
+ * once or for one of them. */
+static void look(struct sy_hub *hub)
+{
+	hub->keeper_wakes_ns = sy_clock_now_ns() + LOOK_AGAIN_NS;
+	tick_all(hub);
+	if (connect_next(hub))
+		tick_all(hub);
 	/* Descriptors that only epoll tells of: the end of a unit's local socket. */
 	if (hub->leader == NULL)
 		sy_hub_lead(hub, 0);
-	sy_hub_ask_after_remote(hub);
+	if (sy_hub_ask_after_remote(hub))
+		tick_all(hub);
 	sy_hub_tend_graves(hub);
 	pthread_mutex_unlock(&hub->lock);
 	sy_block_rest(sy_clock_now_ns());

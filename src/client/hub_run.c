@@ -255,24 +255,29 @@ static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
  * of the time that is left, and after a backoff of its machine another one. */
 static bool connect_one(struct sy_hub *hub, struct sy_call *const *calls, size_t count)
 {
-	const struct sy_call *first = NULL;
-	uint64_t now_ns = sy_clock_now_ns(), due_count = 0;
+	struct sy_link *first = NULL;
+	uint64_t now_ns = sy_clock_now_ns(), due_count = 0, deadline_ns = 0;
 
 	/* Asked after each answer, and of many units none is due then. */
 	for (size_t i = 0; hub->due_count > 0 && i < count; i++) {
-		const struct sy_link *link = calls[i]->link;
+		struct sy_link *link = calls[i]->link;
 
-		if (!calls[i]->done && link->connect_due && !link->connecting) {
-			first = first != NULL ? first : calls[i];
-			due_count++;
-		}
+		if (calls[i]->done || !link->connect_due || link->connecting)
+			continue;
+		due_count++;
+		if (!sy_link_is_before(link, first))
+			continue;
+		first = link;
+		deadline_ns = calls[i]->op.deadline_ns;
 	}
 	if (first == NULL)
 		return false;
-	uint64_t end_ns = sy_max_u64(first->op.deadline_ns, now_ns);
-	uint64_t share_ns = sy_min_u64((end_ns - now_ns) / (due_count + 1), WELCOME_TRY_NS);
+	struct sy_connect_limits limits = {.deadline_ns = sy_max_u64(deadline_ns, now_ns)};
+	uint64_t left_ns = limits.deadline_ns - now_ns;
+	limits.welcome_ns = sy_min_u64(left_ns / (due_count + 1), WELCOME_TRY_NS);
+	limits.ask_ns = left_ns;
 	hand_over(hub);
-	sy_link_connect(first->link, now_ns + share_ns, end_ns);
+	(void)sy_link_connect(first, &limits);
 	return true;
 }
 

@@ -55,7 +55,7 @@ static bool has_waited(const struct sy_link *link, uint64_t now_ns)
 	return false;
 }
 
-void sy_hub_ask_after_remote(struct sy_hub *hub)
+bool sy_hub_ask_after_remote(struct sy_hub *hub)
 {
 	uint64_t now_ns = sy_clock_now_ns();
 	bool waited = false;
@@ -64,7 +64,7 @@ void sy_hub_ask_after_remote(struct sy_hub *hub)
 		waited = hub->links[i] != NULL && sy_link_is_remote(hub->links[i]) &&
 		         has_waited(hub->links[i], now_ns);
 	if (!waited || now_ns - hub->asked_ns < ASK_NS)
-		return;
+		return false;
 	hub->asked_ns = now_ns;
 	pthread_mutex_unlock(&hub->lock);
 	sy_status status = sy_hub_refresh(hub, now_ns + ASK_WAIT_NS, NULL);
@@ -77,6 +77,7 @@ void sy_hub_ask_after_remote(struct sy_hub *hub)
 		     hub->units[i].incarnation != link->incarnation))
 			sy_link_drop(link);
 	}
+	return true;
 }
 
 bool sy_hub_is_poisoned(const struct sy_hub *hub)

@@ -138,6 +138,8 @@ void sy_link_set_due(struct sy_link *link, bool due)
 {
 	link->hub->due_count += due;
 	link->hub->due_count -= link->connect_due;
+	if (due && !link->connect_due)
+		link->due_number = ++link->hub->due_number;
 	link->connect_due = due;
 }
 

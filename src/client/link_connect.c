@@ -11,6 +11,8 @@
 #include "hub_inner.h"
 #include "local.h"
 
+static const uint64_t SILENT_NS = 1000 * 1000 * 1000;
+
 /* The slot's unit is dead by the directory, or (incarnation 0) lets nobody of this process in:
  * what waits for it waits in vain. */
 static void fail_waiting(struct sy_link *link, uint64_t incarnation, uint64_t now_ns)
@@ -210,12 +212,28 @@ static void put_in_place(struct sy_link *link, const struct connection *made,
 	SY_FAILPOINT(CLIENT_CONNECTED);
 }
 
-void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadline_ns)
+bool sy_hub_is_silent(uint64_t silent_ns, uint64_t now_ns)
 {
+	return silent_ns != 0 && now_ns - silent_ns < SILENT_NS;
+}
+
+/* The list may be old: the unit may be dead, or another one may be in its place. False: no answer
+ * came. */
+static bool ask_directory(struct sy_hub *hub, const struct sy_connect_limits *limits)
+{
+	uint64_t now_ns = sy_clock_now_ns();
+	uint64_t end_ns = sy_min_u64(now_ns + limits->ask_ns, limits->deadline_ns);
+
+	return end_ns <= now_ns || sy_hub_refresh(hub, end_ns, NULL) != SY_E_TIMEOUT;
+}
+
+bool sy_link_connect(struct sy_link *link, const struct sy_connect_limits *limits)
+{
+	uint64_t welcome_ns = sy_clock_now_ns() + limits->welcome_ns;
 	struct sy_hub *hub = link->hub;
 	struct sy_unit_info info = hub->units[link->unit_id];
 	struct connection made = {.local_fd = -1, .door_fd = -1, .was_ready = link->was_ready};
-	bool listed = sy_unit_lives(info.state);
+	bool listed = sy_unit_lives(info.state), answered = true;
 	sy_error err = {0};
 	sy_status status = SY_E_SYS;
 
@@ -224,10 +242,9 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 	pthread_mutex_unlock(&hub->lock);
 	SY_FAILPOINT(CLIENT_EFFECT_CONNECT);
 	if (listed)
-		status = make(hub, &info, welcome_ns, deadline_ns, &made, &err);
+		status = make(hub, &info, welcome_ns, limits->deadline_ns, &made, &err);
 	if (status != SY_OK) {
-		/* The list may be old: the unit may be dead, or another one may be in its place. */
-		sy_hub_refresh(hub, deadline_ns, NULL);
+		answered = ask_directory(hub, limits);
 		pthread_mutex_lock(&hub->lock);
 		struct sy_unit_info now = hub->units[link->unit_id];
 		pthread_mutex_unlock(&hub->lock);
@@ -235,7 +252,7 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 
 		info = now;
 		if (other && sy_unit_lives(now.state))
-			status = make(hub, &info, welcome_ns, deadline_ns, &made, &err);
+			status = make(hub, &info, welcome_ns, limits->deadline_ns, &made, &err);
 	}
 	pthread_mutex_lock(&hub->lock);
 	link->connecting = false;
@@ -256,4 +273,5 @@ void sy_link_connect(struct sy_link *link, uint64_t welcome_ns, uint64_t deadlin
 	sy_link_pump(link, sy_clock_now_ns());
 	for (struct sy_waiter *w = hub->waiters; w != NULL; w = w->next)
 		sy_waiter_wake(hub, w);
+	return answered;
 }

@@ -201,43 +201,6 @@ static void put_row(sy_client *client, uint64_t row)
 		fail_msg("%s", err.message);
 }
 
-/* A pin of a dead unit is to be given back, and its directory says nothing: whoever tries to
- * connect for that must not keep the time of other callers from being looked at. */
-static void test_notices_for_the_dead_hold_up_nobody(void **state)
-{
-	sy_client *client = open_client(20 * SECOND_NS);
-	struct watch watch = {.what = "beside notices for a dead unit"};
-	sy_result *view, *result = NULL;
-	uint64_t rows[] = {0, 1};
-	sy_error err = {0};
-
-	(void)state;
-	set_none();
-	put_row(client, 0);
-	put_row(client, 1);
-	assert_int_equal(get_row(client, 0, 5 * SECOND_NS, SY_GET_VIEW, &view, &err), SY_OK);
-	cluster_kill(&cluster, 0, SIGKILL);
-	gate_directory_silent(true);
-	sy_result_free(view);
-	set(&now.hold_resolve, true);
-	for (int i = 0; i < 8; i++) {
-		uint64_t start_ns = sy_clock_now_ns(), given_ns = SECOND_NS / 3;
-
-		assert_int_equal(get_row(client, 1, given_ns, 0, &result, &err), SY_E_TIMEOUT);
-		back(&watch, start_ns, given_ns);
-	}
-	assert_null(result);
-	set(&now.hold_resolve, false);
-	gate_unit_gone(0);
-	gate_directory_silent(false);
-	cluster_restart(&cluster, 0);
-	gate_unit_new(0);
-	if (sy_client_clear(client, rows, 2, NULL, 0, 0, NULL, &err) != SY_OK)
-		fail_msg("%s: %s", err.where, err.message);
-	sy_client_close(client);
-	expect_punctual(&watch);
-}
-
 /* Many callers at once, each with a deadline of its own, on a unit that stands still: connected
  * or not. */
 struct caller {
@@ -539,7 +502,6 @@ int main(int argc, char **argv)
 	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_writer_leaves_the_sockets_to_others),
-		PUNCTUAL(test_notices_for_the_dead_hold_up_nobody),
 		PUNCTUAL(test_a_stopped_unit),
 		PUNCTUAL(test_a_death_nobody_confirms),
 		PUNCTUAL(test_a_silent_directory_at_open),

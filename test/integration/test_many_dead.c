@@ -1,0 +1,149 @@
+/* Many units are dead, and their directory says nothing: what is to be done for each of them holds
+ * up no call on the unit that lives. */
+#include "harness.h"
+
+#include <signal.h>
+#include <slabyard/slabyard.h>
+#include <string.h>
+
+#include "clock.h"
+#include "cluster.h"
+#include "gate.h"
+#include "punctual.h"
+
+enum { DEAD = 8, UNITS = DEAD + 1, LIVING = DEAD, SLAB_BYTES = 8 << 20, BIG = 256 << 10 };
+static const uint64_t SECOND_NS = 1000000000u;
+
+static struct cluster cluster;
+static bool hold_resolve; /* atomic */
+
+static enum gate_says on_request(uint32_t unit_id, const struct sy_request *request,
+                                 uint64_t age_ns)
+{
+	(void)unit_id;
+	(void)age_ns;
+	bool held = __atomic_load_n(&hold_resolve, __ATOMIC_ACQUIRE);
+
+	return held && request->op == SY_OP_RESOLVE_KEYS ? GATE_HOLD : GATE_PASS;
+}
+
+static int start(void **state)
+{
+	(void)state;
+	cluster_start(&cluster, UNITS, SLAB_BYTES, true);
+	gate_open(&cluster, &(struct gate_hooks){.request = on_request});
+	return watch_host_start();
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	watch_host_stop();
+	gate_close();
+	cluster_stop(&cluster);
+	return 0;
+}
+
+static void die(void)
+{
+	for (uint32_t u = 0; u < DEAD; u++)
+		cluster_kill(&cluster, u, SIGKILL);
+	gate_directory_silent(true);
+}
+
+/* Nothing is left of what the test did. */
+static void live_again(sy_client *client)
+{
+	uint64_t rows[UNITS];
+	sy_error err = {0};
+
+	for (uint32_t u = 0; u < DEAD; u++)
+		gate_unit_gone(u);
+	gate_directory_silent(false);
+	for (uint32_t u = 0; u < DEAD; u++) {
+		cluster_restart(&cluster, u);
+		gate_unit_new(u);
+	}
+	for (uint32_t u = 0; u < UNITS; u++)
+		rows[u] = u;
+	if (sy_client_clear(client, rows, UNITS, NULL, 0, 0, NULL, &err) != SY_OK)
+		fail_msg("%s: %s", err.where, err.message);
+}
+
+static sy_client *open_client(void)
+{
+	sy_client_options options = {.directory = gate_directory(), .control = SY_CONTROL_ZMQ,
+	                            .timeout_ns = 20 * SECOND_NS};
+	sy_client *client;
+	sy_error err = {0};
+
+	if (sy_client_open(&options, &client, &err) != SY_OK)
+		fail_msg("%s", err.message);
+	return client;
+}
+
+/* Row u is unit u's. */
+static sy_status put_rows(sy_client *client, uint32_t count, uint64_t given_ns, sy_error *err)
+{
+	static uint8_t data[BIG];
+	sy_key keys[UNITS];
+	sy_value values[UNITS];
+
+	for (uint32_t i = 0; i < count; i++) {
+		keys[i] = (sy_key){i, "x", 1};
+		values[i] = (sy_value){.data = data, .nbytes = sizeof data, .kind = SY_KIND_BYTES};
+	}
+	return sy_client_put(client, keys, values, count, sy_deadline_after(given_ns), err);
+}
+
+static sy_status get_living(sy_client *client, uint64_t given_ns, sy_result **ret_result,
+                            sy_error *err)
+{
+	sy_key key = {LIVING, "x", 1};
+
+	return sy_client_get(client, &key, 1, 0, sy_deadline_after(given_ns), ret_result, err);
+}
+
+/* Pins of all of them are to be given back: whoever tries to connect for that must not keep the
+ * time of other callers from being looked at. */
+static void test_notices_for_the_dead_hold_up_nobody(void **state)
+{
+	enum { CALLS = 48 };
+	sy_client *client = open_client();
+	struct watch watch = {.what = "beside notices for dead units"};
+	sy_result *view, *result = NULL;
+	sy_key keys[DEAD];
+	sy_error err = {0};
+
+	(void)state;
+	for (uint32_t u = 0; u < DEAD; u++)
+		keys[u] = (sy_key){u, "x", 1};
+	if (put_rows(client, UNITS, 10 * SECOND_NS, &err) != SY_OK ||
+	    sy_client_get(client, keys, DEAD, SY_GET_VIEW, 0, &view, &err) != SY_OK)
+		fail_msg("%s: %s", err.where, err.message);
+	die();
+	sy_result_free(view);
+	__atomic_store_n(&hold_resolve, true, __ATOMIC_RELEASE);
+	/* Over all the pauses between tries to connect, which grow. */
+	for (int i = 0; i < CALLS; i++) {
+		uint64_t start_ns = sy_clock_now_ns(), given_ns = 50 * MS_NS;
+
+		assert_int_equal(get_living(client, given_ns, &result, &err), SY_E_TIMEOUT);
+		back(&watch, start_ns, given_ns);
+	}
+	assert_null(result);
+	__atomic_store_n(&hold_resolve, false, __ATOMIC_RELEASE);
+	live_again(client);
+	sy_client_close(client);
+	expect_punctual(&watch);
+}
+
+int main(int argc, char **argv)
+{
+	cluster_main(argc, argv);
+	const struct CMUnitTest tests[] = {
+		PUNCTUAL(test_notices_for_the_dead_hold_up_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
