@@ -52,6 +52,7 @@ struct sy_waiter {
 	struct sy_call *ended;   /* calls that nobody has looked at since they ended */
 	uint64_t look_ns;        /* when it asks again whether it was interrupted */
 	uint64_t ask_ns;         /* when it asks whether who does not answer is dead; of leases only */
+	uint64_t silent_ns;      /* when the directory gave it no answer in a connect; 0: never */
 	bool interrupted;
 	struct sy_waiter *prev, *next;
 };

@@ -251,9 +251,11 @@ static bool write_one(struct sy_hub *hub, struct sy_waiter *me)
 	return true;
 }
 
-/* A unit that does not answer must not hold up the connections to the others: it gets its share
- * of the time that is left, and after a backoff of its machine another one. */
-static bool connect_one(struct sy_hub *hub, struct sy_call *const *calls, size_t count)
+/* A unit that does not answer must hold up neither the connections to the others nor what is to
+ * be written to them: it gets its share of the time that is left, as the directory that is asked
+ * after it does, and after a backoff of its machine another one. */
+static bool connect_one(struct sy_hub *hub, struct sy_waiter *me, struct sy_call *const *calls,
+                        size_t count)
 {
 	struct sy_link *first = NULL;
 	uint64_t now_ns = sy_clock_now_ns(), due_count = 0, deadline_ns = 0;
@@ -275,9 +277,13 @@ static bool connect_one(struct sy_hub *hub, struct sy_call *const *calls, size_t
 	struct sy_connect_limits limits = {.deadline_ns = sy_max_u64(deadline_ns, now_ns)};
 	uint64_t left_ns = limits.deadline_ns - now_ns;
 	limits.welcome_ns = sy_min_u64(left_ns / (due_count + 1), WELCOME_TRY_NS);
-	limits.ask_ns = left_ns;
+	if (me->pending == 1) /* there is nothing else to do meanwhile */
+		limits.ask_ns = left_ns;
+	else if (!sy_hub_is_silent(me->silent_ns, now_ns))
+		limits.ask_ns = limits.welcome_ns;
 	hand_over(hub);
-	(void)sy_link_connect(first, &limits);
+	if (!sy_link_connect(first, &limits))
+		me->silent_ns = sy_clock_now_ns();
 	return true;
 }
 
@@ -367,7 +373,7 @@ static void await_ends(struct run *run)
 
 	while (me->pending > 0 && (run->next == NULL || me->ended == NULL)) {
 		me->awake = false;
-		if (write_one(hub, me) || connect_one(hub, run->calls, run->count) ||
+		if (write_one(hub, me) || connect_one(hub, me, run->calls, run->count) ||
 		    look_for_interrupt(hub, me, run->calls, run->count) ||
 		    look_for_dead(hub, me, run->calls, run->count) || me->pending == 0)
 			continue;

@@ -1,5 +1,5 @@
 /* Many units are dead, and their directory says nothing: what is to be done for each of them holds
- * up no call on the unit that lives. */
+ * up neither the deadlines of calls on the unit that lives nor their work. */
 #include "harness.h"
 
 #include <signal.h>
@@ -138,11 +138,45 @@ static void test_notices_for_the_dead_hold_up_nobody(void **state)
 	expect_punctual(&watch);
 }
 
+/* One call for all units: what it asks about the dead takes none of the time in which the unit
+ * that lives is connected to and written to. */
+static void test_a_put_past_the_dead(void **state)
+{
+	sy_client *fresh = open_client(), *connected = open_client(), *clients[] = {fresh, connected};
+	struct watch watch = {.what = "a put past dead units"};
+	sy_result *result;
+	sy_value value;
+	sy_error err = {0};
+
+	(void)state;
+	if (put_rows(connected, UNITS, 10 * SECOND_NS, &err) != SY_OK)
+		fail_msg("%s: %s", err.where, err.message);
+	die();
+	for (size_t i = 0; i < COUNT_OF(clients); i++) {
+		uint64_t row = LIVING, start_ns, given_ns = 2 * SECOND_NS;
+
+		assert_int_equal(sy_client_clear(connected, &row, 1, NULL, 0, 0, NULL, NULL), SY_OK);
+		start_ns = sy_clock_now_ns();
+		assert_int_not_equal(put_rows(clients[i], UNITS, given_ns, &err), SY_OK);
+		back(&watch, start_ns, given_ns);
+		if (get_living(connected, 10 * SECOND_NS, &result, &err) != SY_OK)
+			fail_msg("%s: %s", err.where, err.message);
+		if (!sy_result_value(result, 0, &value))
+			fail_msg("client %zu did not put what the living unit takes", i);
+		sy_result_free(result);
+	}
+	live_again(connected);
+	sy_client_close(fresh);
+	sy_client_close(connected);
+	expect_punctual(&watch);
+}
+
 int main(int argc, char **argv)
 {
 	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		PUNCTUAL(test_notices_for_the_dead_hold_up_nobody),
+		PUNCTUAL(test_a_put_past_the_dead),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
