@@ -92,7 +92,7 @@ void sy_run_lock_done(struct sy_run_lock *lock)
 	lock->fd = -1;
 }
 
-bool sy_run_lock_holder(const struct sy_run_dir *dir, pid_t *ret_pid, int *ret_pidfd)
+bool sy_run_lock_holder(const struct sy_run_dir *dir, struct sy_run_lock_holder *ret_holder)
 {
 	char path[SY_RUN_PATH_BYTES];
 	if (sy_run_dir_file(dir, lock_name, path, NULL) != SY_OK)
@@ -102,15 +102,15 @@ bool sy_run_lock_holder(const struct sy_run_dir *dir, pid_t *ret_pid, int *ret_p
 		return false;
 	/* The number may pass to another process between asking and opening; but a process that
 	 * holds the lock after its pidfd was made is the one the pidfd is of. */
-	pid_t pid = holder_of(fd);
-	int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
-	bool holds = pidfd >= 0 && holder_of(fd) == pid;
+	struct sy_run_lock_holder holder = {.pid = holder_of(fd), .pidfd = -1};
+	if (holder.pid > 0)
+		holder.pidfd = pidfd_open(holder.pid, 0);
+	holder.is_ending = holder.pidfd >= 0 && sy_process_is_ending(holder.pid);
+	bool holds = holder.pidfd >= 0 && holder_of(fd) == holder.pid;
 	close(fd);
-	if (!holds && pidfd >= 0)
-		close(pidfd);
-	if (!holds)
-		return false;
-	*ret_pid = pid;
-	*ret_pidfd = pidfd;
-	return true;
+	if (holds)
+		*ret_holder = holder;
+	else if (holder.pidfd >= 0)
+		close(holder.pidfd);
+	return holds;
 }

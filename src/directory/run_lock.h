@@ -19,8 +19,13 @@ sy_status sy_run_lock_take(const struct sy_run_dir *dir, struct sy_run_lock *ret
 /* Removes the file and lets go. */
 void sy_run_lock_done(struct sy_run_lock *lock);
 
-/* True: *ret_pidfd (the caller's to close) is of the process that holds the lock. False: nobody
- * does. Call it from a process that holds no such lock. */
-bool sy_run_lock_holder(const struct sy_run_dir *dir, pid_t *ret_pid, int *ret_pidfd);
+struct sy_run_lock_holder {
+	pid_t pid;
+	int pidfd;      /* the caller's to close */
+	bool is_ending; /* killed, but not taken down yet: no cluster runs any more */
+};
+
+/* False: nobody holds the lock. Call it from a process that holds no such lock. */
+bool sy_run_lock_holder(const struct sy_run_dir *dir, struct sy_run_lock_holder *ret_holder);
 
 #endif

@@ -33,11 +33,13 @@ static bool process_await(const struct sy_takedown_config *config, int pidfd, ui
 	return false;
 }
 
-static sy_status supervisor_end(const struct sy_takedown_config *config, pid_t pid, int pidfd,
-                                sy_error *err)
+/* One that was killed is only waited for. */
+static sy_status supervisor_end(const struct sy_takedown_config *config,
+                                const struct sy_run_lock_holder *holder, sy_error *err)
 {
+	int pidfd = holder->pidfd;
 	if (pidfd_send_signal(pidfd, SIGTERM, NULL, 0) != 0 && errno != ESRCH)
-		return sy_fail(err, SY_E_SYS, __func__, "cannot stop process %d: %s", (int)pid,
+		return sy_fail(err, SY_E_SYS, __func__, "cannot stop process %d: %s", (int)holder->pid,
 		               strerror(errno));
 	/* A stopped one hears it only once it goes on. */
 	pidfd_send_signal(pidfd, SIGCONT, NULL, 0);
@@ -46,7 +48,7 @@ static sy_status supervisor_end(const struct sy_takedown_config *config, pid_t p
 	pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
 	if (process_await(config, pidfd, KILLED_NS))
 		return SY_OK;
-	return sy_fail(err, SY_E_BUSY, __func__, "process %d cannot be ended", (int)pid);
+	return sy_fail(err, SY_E_BUSY, __func__, "process %d cannot be ended", (int)holder->pid);
 }
 
 /* No supervisor lives. */
@@ -77,9 +79,8 @@ sy_status sy_takedown_run(const struct sy_takedown_config *config, enum sy_taked
 {
 	struct sy_run_dir dir;
 	char log[SY_RUN_PATH_BYTES];
-	pid_t pid = 0;
-	int pidfd = -1;
-	bool found = false;
+	struct sy_run_lock_holder holder;
+	bool ran = false, found = false;
 	*ret_log_kept = false;
 	if (sy_run_dir_is_bare(config->run_dir)) {
 		*ret_what = SY_TAKEDOWN_NOTHING;
@@ -90,10 +91,10 @@ sy_status sy_takedown_run(const struct sy_takedown_config *config, enum sy_taked
 		status = sy_run_dir_file(&dir, "slabyard.log", log, err);
 	if (status != SY_OK)
 		return status;
-	bool ran = sy_run_lock_holder(&dir, &pid, &pidfd);
-	if (ran) {
-		status = supervisor_end(config, pid, pidfd, err);
-		close(pidfd);
+	if (sy_run_lock_holder(&dir, &holder)) {
+		ran = !holder.is_ending;
+		status = supervisor_end(config, &holder, err);
+		close(holder.pidfd);
 	}
 	if (status == SY_OK)
 		status = leftovers_clear(&dir, &found, err);
@@ -109,10 +110,11 @@ sy_status sy_takedown_run(const struct sy_takedown_config *config, enum sy_taked
 bool sy_takedown_is_running(const char *run_dir, pid_t *ret_pid)
 {
 	struct sy_run_dir dir;
-	int pidfd;
+	struct sy_run_lock_holder holder;
 	if (sy_run_dir_open(run_dir, false, &dir, NULL) != SY_OK ||
-	    !sy_run_lock_holder(&dir, ret_pid, &pidfd))
+	    !sy_run_lock_holder(&dir, &holder))
 		return false;
-	close(pidfd);
-	return true;
+	close(holder.pidfd);
+	*ret_pid = holder.pid;
+	return !holder.is_ending;
 }

@@ -81,6 +81,12 @@ uint64_t sy_process_start_time(uint32_t pid)
 	return stat_field(pid, 22);
 }
 
+bool sy_process_is_ending(pid_t pid)
+{
+	return (stat_field((uint32_t)pid, 31) & KILL_WAITS) != 0 ||
+	       (stat_field((uint32_t)pid, 9) & FLAG_EXITING) != 0;
+}
+
 bool sy_process_await_end(pid_t pid, int timeout_ms)
 {
 	int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
@@ -88,9 +94,7 @@ bool sy_process_await_end(pid_t pid, int timeout_ms)
 
 	if (pidfd < 0)
 		return pid > 0 && errno == ESRCH;
-	bool ends = (stat_field((uint32_t)pid, 31) & KILL_WAITS) != 0 ||
-	            (stat_field((uint32_t)pid, 9) & FLAG_EXITING) != 0;
-	bool ended = poll(&poller, 1, ends ? timeout_ms : 0) == 1;
+	bool ended = poll(&poller, 1, sy_process_is_ending(pid) ? timeout_ms : 0) == 1;
 	close(pidfd);
 	return ended;
 }

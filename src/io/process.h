@@ -11,9 +11,11 @@
 void sy_process_identity(struct sy_identity *ret_identity);
 /* When a process of this host started, clock ticks since boot; 0: there is none of that pid. */
 uint64_t sy_process_start_time(uint32_t pid);
-/* Waits for the end of one that was killed, or is through, but for threads that the system has not
- * taken down yet: they still hold its locks and memory. True: there is none of that pid any more;
- * false: it lives, or takes longer. */
+/* It was killed, or is through, but for threads that the system has not taken down yet: they still
+ * hold its locks and memory. */
+bool sy_process_is_ending(pid_t pid);
+/* Waits for the end of such a one. True: there is none of that pid any more; false: it lives, or
+ * takes longer. */
 bool sy_process_await_end(pid_t pid, int timeout_ms);
 
 /* As many descriptors as the system lets this process have; fewer clients fit if it does not. */

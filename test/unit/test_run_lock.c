@@ -2,7 +2,6 @@
 #include "harness.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -10,10 +9,9 @@
 #include <unistd.h>
 
 #include "late_end.h"
-#include "run_lock.h"
-#include "thread_state.h"
+#include "lock_holder.h"
 
-enum { LOOKS = 20000, TAKERS = 4, TAKES = 2000 };
+enum { TAKERS = 4, TAKES = 2000 };
 
 struct taker {
 	struct sy_run_dir dir;
@@ -24,54 +22,6 @@ struct taker {
 };
 
 static char path[] = "/tmp/slabyard-lock-XXXXXX";
-
-static void *last_thread(void *argument)
-{
-	const int *fds = argument;
-	char end;
-	(void)!read(fds[0], &end, 1);
-	_exit(0);
-}
-
-/* A process that holds the lock until the pipe is closed, whose first thread may be gone. */
-static pid_t start_holder(const struct sy_run_dir *dir, bool ends, int fds[2])
-{
-	int ready[2];
-	char byte = 0;
-
-	assert_int_equal(pipe(fds), 0);
-	assert_int_equal(pipe(ready), 0);
-	pid_t pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		struct sy_run_lock lock;
-		pthread_t thread;
-
-		close(fds[1]);
-		close(ready[0]);
-		if (sy_run_lock_take(dir, &lock, NULL) != SY_OK ||
-		    pthread_create(&thread, NULL, last_thread, fds) != 0)
-			_exit(1);
-		(void)!write(ready[1], &byte, 1);
-		if (ends)
-			pthread_exit(NULL);
-		pthread_join(thread, NULL);
-	}
-	close(fds[0]);
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
-	return pid;
-}
-
-static void await_state(pid_t pid, pid_t tid, char state, const bool *ended)
-{
-	for (int look = 0; look < LOOKS && !thread_is(pid, tid, state); look++) {
-		if (__atomic_load_n(ended, __ATOMIC_ACQUIRE))
-			return;
-		(void)poll(NULL, 0, 1);
-	}
-}
 
 static void *take(void *argument)
 {
@@ -97,12 +47,12 @@ static void test_who_is_killed_is_waited_for(void **state)
 	(void)state;
 
 	assert_int_equal(sy_run_dir_open(path, true, &taker.dir, NULL), SY_OK);
-	pid_t holder = start_holder(&taker.dir, true, fds);
-	await_state(holder, holder, 'Z', &never);
+	pid_t holder = lock_holder_start(&taker.dir, true, fds);
+	lock_holder_await(holder, holder, 'Z', &never);
 	assert_int_equal(pthread_create(&thread, NULL, take, &taker), 0);
 	while (__atomic_load_n(&taker.tid, __ATOMIC_ACQUIRE) == 0)
 		sched_yield();
-	await_state(getpid(), taker.tid, 'S', &taker.ended); /* it waits, or it has given up */
+	lock_holder_await(getpid(), taker.tid, 'S', &taker.ended); /* it waits, or it has given up */
 	close(fds[1]);
 	pthread_join(thread, NULL);
 	if (taker.status != SY_OK)
@@ -120,7 +70,7 @@ static void test_who_has_yet_to_die_is_waited_for(void **state)
 	(void)state;
 
 	assert_int_equal(sy_run_dir_open(path, true, &dir, NULL), SY_OK);
-	pid_t holder = start_holder(&dir, false, fds);
+	pid_t holder = lock_holder_start(&dir, false, fds);
 	late_end_kill(holder, &cpus);
 	sy_status taken = sy_run_lock_take(&dir, &lock, &err);
 	assert_int_equal(sched_setaffinity(0, sizeof cpus, &cpus), 0);
@@ -140,7 +90,7 @@ static void test_who_runs_is_not(void **state)
 	(void)state;
 
 	assert_int_equal(sy_run_dir_open(path, true, &dir, NULL), SY_OK);
-	pid_t holder = start_holder(&dir, false, fds);
+	pid_t holder = lock_holder_start(&dir, false, fds);
 	assert_int_equal(sy_run_lock_take(&dir, &lock, &err), SY_E_BUSY);
 	assert_non_null(strstr(err.message, "already runs"));
 	close(fds[1]);
