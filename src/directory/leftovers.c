@@ -7,6 +7,7 @@
 #include "whole.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -19,42 +20,51 @@
 /* A unit between locking its id and writing down its pid can only be looked at again. */
 enum { LOOK_AGAIN_MS = 10 };
 
+/* The units of which a file is there. */
 struct unit_ids {
-	uint32_t ids[SY_UNITS_MAX];
-	uint32_t count;
+	bool has[SY_UNITS_MAX];
+	bool any;
 };
 
-/* "unit-<id>.<ending>"; ending NULL: any of the three. */
-static bool parse_unit_file(const char *name, const char *ending, uint32_t *ret_id)
+/* "unit-<id>.<ending>", the id as we write it and one that a unit may have. */
+static bool parse_unit_file(const char *name, uint32_t *ret_id)
 {
 	static const char *const endings[] = {".lock", ".ipc", ".sock"};
 	uint64_t id;
 	if (strncmp(name, "unit-", 5) != 0)
 		return false;
-	size_t digits = strspn(name + 5, "0123456789");
-	if (sy_parse_u64(name + 5, digits, &id, NULL) != SY_OK || id > UINT32_MAX)
+	const char *number = name + 5;
+	size_t digits = strspn(number, "0123456789");
+	if (sy_parse_u64(number, digits, &id, NULL) != SY_OK || id >= SY_UNITS_MAX ||
+	    (number[0] == '0' && digits > 1))
 		return false;
-	const char *rest = name + 5 + digits;
-	bool is_ours = ending != NULL && strcmp(rest, ending) == 0;
-	for (size_t i = 0; ending == NULL && i < 3; i++)
-		is_ours = is_ours || strcmp(rest, endings[i]) == 0;
 	*ret_id = (uint32_t)id;
-	return is_ours;
+	for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+		if (strcmp(number + digits, endings[i]) == 0)
+			return true;
+	return false;
 }
 
-static void ids_find(const struct sy_run_dir *dir, const char *ending, struct unit_ids *ret_ids)
+/* SY_E_SYS: nobody knows what is there. */
+static sy_status ids_find(const struct sy_run_dir *dir, struct unit_ids *ret_ids, sy_error *err)
 {
-	ret_ids->count = 0;
+	memset(ret_ids, 0, sizeof *ret_ids);
 	DIR *folder = opendir(dir->path);
-	if (folder == NULL)
-		return;
-	for (struct dirent *entry = readdir(folder); entry != NULL && ret_ids->count < SY_UNITS_MAX;
+	errno = folder != NULL ? 0 : errno;
+	for (struct dirent *entry = folder != NULL ? readdir(folder) : NULL; entry != NULL;
 	     entry = readdir(folder)) {
 		uint32_t id;
-		if (parse_unit_file(entry->d_name, ending, &id))
-			ret_ids->ids[ret_ids->count++] = id;
+		if (parse_unit_file(entry->d_name, &id))
+			ret_ids->has[id] = ret_ids->any = true;
+		errno = 0;
 	}
-	closedir(folder);
+	int why = errno;
+	if (folder != NULL)
+		closedir(folder);
+	if (why != 0)
+		return sy_fail(err, SY_E_SYS, "sy_leftovers", "cannot look into %s: %s", dir->path,
+		               strerror(why));
+	return SY_OK;
 }
 
 static bool is_slabyard(pid_t pid)
@@ -119,7 +129,8 @@ static void process_add_registered(struct processes *processes, const struct sy_
 		close(pidfd);
 }
 
-static void processes_find(const struct sy_run_dir *dir, struct processes *ret_processes)
+static sy_status processes_find(const struct sy_run_dir *dir, struct processes *ret_processes,
+                                sy_error *err)
 {
 	struct unit_ids units;
 	struct sy_registry *registry = NULL;
@@ -127,11 +138,13 @@ static void processes_find(const struct sy_run_dir *dir, struct processes *ret_p
 	char path[SY_RUN_PATH_BYTES];
 	pid_t pid;
 	ret_processes->count = 0;
-	ids_find(dir, ".lock", &units);
-	for (uint32_t i = 0; i < units.count; i++) {
-		int pidfd = unit_pidfd(dir, units.ids[i], &pid);
+	sy_status status = ids_find(dir, &units, err);
+	if (status != SY_OK)
+		return status;
+	for (uint32_t i = 0; i < SY_UNITS_MAX; i++) {
+		int pidfd = units.has[i] ? unit_pidfd(dir, i, &pid) : -1;
 		if (pidfd >= 0)
-			process_add(ret_processes, units.ids[i], (int)pid, pidfd);
+			process_add(ret_processes, i, (int)pid, pidfd);
 	}
 	if (sy_run_dir_file(dir, "directory.state", path, NULL) == SY_OK)
 		/* damaged: the locks are what there is */
@@ -140,6 +153,7 @@ static void processes_find(const struct sy_run_dir *dir, struct processes *ret_p
 	for (uint32_t i = 0; registry != NULL && i < sy_registry_slot_count(registry); i++)
 		process_add_registered(ret_processes, sy_registry_slot(registry, i), self.boot_id);
 	sy_registry_free(registry);
+	return SY_OK;
 }
 
 static void processes_done(struct processes *processes)
@@ -185,12 +199,14 @@ static sy_status processes_await(const struct sy_run_dir *dir, const struct proc
 static sy_status locks_await(const struct sy_run_dir *dir, uint64_t deadline_ns, sy_error *err)
 {
 	struct unit_ids units;
-	ids_find(dir, ".lock", &units);
-	for (uint32_t i = 0; i < units.count; i++) {
+	sy_status status = ids_find(dir, &units, err);
+	if (status != SY_OK)
+		return status;
+	for (uint32_t i = 0; i < SY_UNITS_MAX; i++) {
 		pid_t pid = 0;
-		while (sy_run_unit_lives(dir, units.ids[i], &pid)) {
+		while (units.has[i] && sy_run_unit_lives(dir, i, &pid)) {
 			if (sy_clock_now_ns() >= deadline_ns)
-				return fail_lives(dir, units.ids[i], (int)pid, err);
+				return fail_lives(dir, i, (int)pid, err);
 			poll(NULL, 0, LOOK_AGAIN_MS);
 		}
 	}
@@ -200,8 +216,10 @@ static sy_status locks_await(const struct sy_run_dir *dir, uint64_t deadline_ns,
 sy_status sy_leftovers_await(const struct sy_run_dir *dir, uint64_t deadline_ns, sy_error *err)
 {
 	struct processes processes;
-	processes_find(dir, &processes);
-	sy_status status = processes_await(dir, &processes, deadline_ns, err);
+	sy_process_allow_descriptors(); /* two a unit */
+	sy_status status = processes_find(dir, &processes, err);
+	if (status == SY_OK)
+		status = processes_await(dir, &processes, deadline_ns, err);
 	if (status == SY_OK)
 		status = locks_await(dir, deadline_ns, err);
 	processes_done(&processes);
@@ -212,12 +230,14 @@ sy_status sy_leftovers_end(const struct sy_run_dir *dir, uint64_t grace_ns, sy_e
 {
 	static const int signals[] = {SIGTERM, SIGKILL};
 	sy_status status = SY_E_BUSY;
+	sy_process_allow_descriptors(); /* two a unit */
 	for (size_t attempt = 0; attempt < 2 && status != SY_OK; attempt++) {
 		struct processes processes;
 		uint64_t deadline_ns = sy_clock_now_ns() + grace_ns;
-		processes_find(dir, &processes);
+		status = processes_find(dir, &processes, err);
 		processes_signal(&processes, signals[attempt]);
-		status = processes_await(dir, &processes, deadline_ns, err);
+		if (status == SY_OK)
+			status = processes_await(dir, &processes, deadline_ns, err);
 		if (status == SY_OK)
 			status = locks_await(dir, deadline_ns, err);
 		processes_done(&processes);
@@ -225,8 +245,10 @@ sy_status sy_leftovers_end(const struct sy_run_dir *dir, uint64_t grace_ns, sy_e
 	return status;
 }
 
+/* VERSION last: who finds none looks for nothing else. */
 static const char *const cluster_files[] = {"directory.ipc", "directory.state",
                                             "directory.state.new", "VERSION"};
+enum { FILE_COUNT = sizeof cluster_files / sizeof cluster_files[0] };
 static const char log_file[] = "slabyard.log";
 
 static bool file_remove(const struct sy_run_dir *dir, const char *name)
@@ -243,38 +265,40 @@ static bool log_is_empty(const struct sy_run_dir *dir)
 	       info.st_size == 0;
 }
 
-bool sy_leftovers_remove(const struct sy_run_dir *dir, bool log_too)
+static bool units_remove(const struct sy_run_dir *dir)
 {
 	struct unit_ids units;
-	bool found = false;
-	ids_find(dir, NULL, &units);
-	for (uint32_t i = 0; i < units.count; i++) {
+	if (ids_find(dir, &units, NULL) != SY_OK)
+		return false;
+	for (uint32_t i = 0; i < SY_UNITS_MAX; i++) {
 		struct sy_run_unit unit;
-		found = true;
 		/* Taking the id removes what its last unit left. */
-		if (sy_run_unit_init(dir, units.ids[i], &unit, NULL) == SY_OK)
+		if (units.has[i] && sy_run_unit_init(dir, i, &unit, NULL) == SY_OK)
 			sy_run_unit_done(&unit);
 	}
-	for (size_t i = 0; i < sizeof cluster_files / sizeof cluster_files[0]; i++)
-		found = file_remove(dir, cluster_files[i]) || found;
-	if (log_too || log_is_empty(dir))
-		found = file_remove(dir, log_file) || found;
-	return found;
+	return units.any;
 }
 
-bool sy_leftovers_find(const struct sy_run_dir *dir, char ret_name[SY_RUN_PATH_BYTES])
+/* What of a cluster is there: of its units, or of the first file_count of its files. */
+static bool find_any(const struct sy_run_dir *dir, size_t file_count,
+                     char ret_name[SY_RUN_PATH_BYTES])
 {
 	struct unit_ids units;
-	ids_find(dir, NULL, &units);
-	if (units.count > 0) {
-		pid_t pid = 0;
-		if (sy_run_unit_lives(dir, units.ids[0], &pid))
-			sy_format(ret_name, SY_RUN_PATH_BYTES, "unit %u, process %d", units.ids[0], (int)pid);
-		else
-			sy_format(ret_name, SY_RUN_PATH_BYTES, "files of unit %u", units.ids[0]);
+	if (ids_find(dir, &units, NULL) != SY_OK) {
+		sy_format(ret_name, SY_RUN_PATH_BYTES, "what cannot be seen");
 		return true;
 	}
-	for (size_t i = 0; i < sizeof cluster_files / sizeof cluster_files[0]; i++) {
+	for (uint32_t i = 0; i < SY_UNITS_MAX; i++) {
+		pid_t pid = 0;
+		if (!units.has[i])
+			continue;
+		if (sy_run_unit_lives(dir, i, &pid))
+			sy_format(ret_name, SY_RUN_PATH_BYTES, "unit %u, process %d", i, (int)pid);
+		else
+			sy_format(ret_name, SY_RUN_PATH_BYTES, "files of unit %u", i);
+		return true;
+	}
+	for (size_t i = 0; i < file_count; i++) {
 		char path[SY_RUN_PATH_BYTES];
 		if (sy_run_dir_file(dir, cluster_files[i], path, NULL) == SY_OK &&
 		    access(path, F_OK) == 0) {
@@ -283,4 +307,22 @@ bool sy_leftovers_find(const struct sy_run_dir *dir, char ret_name[SY_RUN_PATH_B
 		}
 	}
 	return false;
+}
+
+bool sy_leftovers_remove(const struct sy_run_dir *dir, bool log_too)
+{
+	char name[SY_RUN_PATH_BYTES];
+	bool found = units_remove(dir);
+	for (size_t i = 0; i < FILE_COUNT - 1; i++)
+		found = file_remove(dir, cluster_files[i]) || found;
+	if (!find_any(dir, FILE_COUNT - 1, name))
+		found = file_remove(dir, cluster_files[FILE_COUNT - 1]) || found;
+	if (log_too || log_is_empty(dir))
+		found = file_remove(dir, log_file) || found;
+	return found;
+}
+
+bool sy_leftovers_find(const struct sy_run_dir *dir, char ret_name[SY_RUN_PATH_BYTES])
+{
+	return find_any(dir, FILE_COUNT, ret_name);
 }
