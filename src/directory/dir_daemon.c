@@ -110,9 +110,7 @@ static sy_status start(struct daemon *daemon, sy_error *err)
 	if (status == SY_OK && fault != NULL)
 		status = sy_fail(err, SY_E_INVALID, __func__, "%s", fault);
 	if (status == SY_OK)
-		status = sy_run_dir_open(config->run_dir, true, &daemon->dir, err);
-	if (status == SY_OK)
-		status = sy_run_lock_take(&daemon->dir, &daemon->lock, err);
+		status = sy_run_lock_open(config->run_dir, &daemon->dir, &daemon->lock, err);
 	if (status == SY_OK)
 		status = signals_open(daemon, err);
 	if (status == SY_OK)

@@ -61,7 +61,7 @@ static bool try_lock(struct sy_run_lock *lock, bool *ret_held)
 sy_status sy_run_lock_take(const struct sy_run_dir *dir, struct sy_run_lock *ret_lock,
                            sy_error *err)
 {
-	struct sy_run_lock lock;
+	struct sy_run_lock lock = {.fd = -1};
 	sy_status status = sy_run_dir_file(dir, lock_name, lock.path, err);
 	for (uint32_t attempt = 0; status == SY_OK && attempt < ATTEMPTS; attempt++) {
 		bool held;
@@ -90,6 +90,42 @@ void sy_run_lock_done(struct sy_run_lock *lock)
 	unlink(lock->path);
 	close(lock->fd);
 	lock->fd = -1;
+}
+
+sy_status sy_run_lock_open(const char *path, struct sy_run_dir *ret_dir,
+                           struct sy_run_lock *ret_lock, sy_error *err)
+{
+	struct sy_run_dir dir;
+	struct sy_run_lock lock;
+	sy_status status = sy_run_dir_open_first(path, true, &dir, err);
+	if (status != SY_OK)
+		return status;
+	status = sy_run_lock_take(&dir, &lock, err);
+	if (status == SY_OK) {
+		lock.was_bare = sy_run_dir_is_bare(dir.path);
+		status = sy_run_dir_open(dir.path, true, ret_dir, err);
+		if (status == SY_OK)
+			*ret_lock = lock;
+		else
+			sy_run_lock_done(&lock);
+	}
+	if (status != SY_OK)
+		sy_run_dir_remove(&dir);
+	return status;
+}
+
+bool sy_run_lock_tidy(const struct sy_run_dir *dir)
+{
+	struct sy_run_lock lock;
+	struct stat info;
+	char path[SY_RUN_PATH_BYTES];
+	if (sy_run_dir_file(dir, lock_name, path, NULL) != SY_OK || lstat(path, &info) != 0 ||
+	    !S_ISREG(info.st_mode) || info.st_size != 0) /* ours is empty */
+		return false;
+	if (sy_run_lock_take(dir, &lock, NULL) != SY_OK)
+		return false;
+	sy_run_lock_done(&lock);
+	return true;
 }
 
 bool sy_run_lock_holder(const struct sy_run_dir *dir, struct sy_run_lock_holder *ret_holder)

@@ -10,6 +10,7 @@
 struct sy_run_lock {
 	int fd;
 	char path[SY_RUN_PATH_BYTES];
+	bool was_bare; /* sy_run_lock_open found no cluster, nor what one had left */
 };
 
 /* Holds the lock for this process until sy_run_lock_done; not inherited by fork. This process
@@ -18,6 +19,14 @@ sy_status sy_run_lock_take(const struct sy_run_dir *dir, struct sy_run_lock *ret
                            sy_error *err);
 /* Removes the file and lets go. */
 void sy_run_lock_done(struct sy_run_lock *lock);
+
+/* Opens the run directory, made if it is absent, with the lock held: only then is VERSION made, so
+ * that no other may be removing it, and who cannot take the lock has left nothing. */
+sy_status sy_run_lock_open(const char *path, struct sy_run_dir *ret_dir,
+                           struct sy_run_lock *ret_lock, sy_error *err);
+
+/* Removes the lock file that one left who was killed, where no cluster is. True if there was one. */
+bool sy_run_lock_tidy(const struct sy_run_dir *dir);
 
 struct sy_run_lock_holder {
 	pid_t pid;

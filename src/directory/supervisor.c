@@ -37,7 +37,6 @@ enum phase {
 struct supervisor {
 	const struct sy_supervisor_config *config;
 	struct sy_run_dir dir;
-	bool made_dir;
 	struct sy_run_lock lock;
 	struct sy_dir_server *directory;
 	char endpoint[SY_RUN_PATH_BYTES + 8];
@@ -447,15 +446,13 @@ sy_status sy_supervisor_run(const struct sy_supervisor_config *config, sy_error 
 {
 	struct supervisor supervisor = {.config = config, .signal_fd = -1, .err = err};
 	umask(0077); /* what it makes is for its own user */
-	supervisor.made_dir = access(config->run_dir, F_OK) != 0;
-	sy_status status = sy_run_dir_open(config->run_dir, true, &supervisor.dir, err);
-	if (status == SY_OK)
-		status = sy_run_lock_take(&supervisor.dir, &supervisor.lock, err);
+	sy_status status =
+		sy_run_lock_open(config->run_dir, &supervisor.dir, &supervisor.lock, err);
 	if (status != SY_OK)
 		return status;
 	status = supervisor_start(&supervisor);
 	/* What stood there before a start that could not even begin is not ours to remove. */
-	bool is_ours = status == SY_OK || supervisor.made_dir;
+	bool is_ours = status == SY_OK || supervisor.lock.was_bare;
 	if (status == SY_OK)
 		status = supervisor_serve(&supervisor);
 	supervisor_done(&supervisor, is_ours);

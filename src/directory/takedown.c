@@ -74,6 +74,20 @@ static sy_status leftovers_clear(const struct sy_run_dir *dir, bool *ret_found, 
 	return status;
 }
 
+/* No cluster is there, nor what one left but, perhaps, that was killed as it began or ended. True
+ * if there was any. */
+static bool bare_clear(const char *path)
+{
+	struct sy_run_dir dir;
+	if (sy_run_dir_open_first(path, false, &dir, NULL) != SY_OK)
+		return false;
+	bool found = sy_run_dir_tidy(&dir);
+	found = sy_run_lock_tidy(&dir) || found;
+	if (found)
+		sy_run_dir_remove(&dir);
+	return found;
+}
+
 sy_status sy_takedown_run(const struct sy_takedown_config *config, enum sy_takedown *ret_what,
                           bool *ret_log_kept, sy_error *err)
 {
@@ -83,7 +97,7 @@ sy_status sy_takedown_run(const struct sy_takedown_config *config, enum sy_taked
 	bool ran = false, found = false;
 	*ret_log_kept = false;
 	if (sy_run_dir_is_bare(config->run_dir)) {
-		*ret_what = SY_TAKEDOWN_NOTHING;
+		*ret_what = bare_clear(config->run_dir) ? SY_TAKEDOWN_CLEANED : SY_TAKEDOWN_NOTHING;
 		return SY_OK;
 	}
 	sy_status status = sy_run_dir_open(config->run_dir, false, &dir, err);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bytes.h"
 #include "fail.h"
 #include "process.h"
 #include "units.h"
@@ -18,6 +19,10 @@
 enum { TEXT_BYTES = 512 };
 
 static const char version_format[] = "slabyard run directory, version %d\n";
+static const char version_begin[] = "slabyard run directory, version ";
+
+/* What of VERSION an opener wants. */
+enum version { VERSION_NEEDED, VERSION_MADE, VERSION_LATER };
 
 /* Reads a small file whole; false if it is absent or larger. */
 static bool read_file(int fd, char out[TEXT_BYTES])
@@ -61,13 +66,15 @@ bool sy_run_dir_is_bare(const char *path)
 	return bytes < sizeof version && access(version, F_OK) != 0 && errno == ENOENT;
 }
 
-static sy_status check_version(const struct sy_run_dir *dir, bool create, sy_error *err)
+static sy_status check_version(const struct sy_run_dir *dir, enum version version, sy_error *err)
 {
 	char path[SY_RUN_PATH_BYTES + 32], want[64], have[TEXT_BYTES];
 	sy_format(path, sizeof path, "%s/VERSION", dir->path);
 	sy_format(want, sizeof want, version_format, SY_RUN_VERSION);
 	if (!read_path(path, have)) {
-		if (!create)
+		if (version == VERSION_LATER)
+			return SY_OK;
+		if (version == VERSION_NEEDED)
 			return sy_fail(err, SY_E_SYS, "sy_run_dir_open",
 			               "%s is no run directory (it has no VERSION): `slabyard up` makes one",
 			               dir->path);
@@ -101,7 +108,7 @@ static sy_status check_owner(const char *path, sy_error *err)
 	return SY_OK;
 }
 
-static sy_status open_existing(const char *path, bool create, struct sy_run_dir *dir,
+static sy_status open_existing(const char *path, enum version version, struct sy_run_dir *dir,
                                sy_error *err)
 {
 	static const char longest[] = "unit-4294967295.sock";
@@ -123,20 +130,20 @@ static sy_status open_existing(const char *path, bool create, struct sy_run_dir 
 		               "the run directory's path has %zu bytes; the names of sockets in it leave "
 		               "room for %zu: use a shorter --run-dir", bytes,
 		               SY_RUN_PATH_BYTES - 1 - sizeof longest);
-	return check_version(dir, create, err);
+	return check_version(dir, version, err);
 }
 
-sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir,
-                          sy_error *err)
+static sy_status open_dir(const char *path, bool create, enum version version,
+                          struct sy_run_dir *ret_dir, sy_error *err)
 {
 	struct sy_run_dir dir;
 	if (path == NULL || *path == '\0')
-		return sy_fail(err, SY_E_INVALID, __func__, "the run directory has no name");
+		return sy_fail(err, SY_E_INVALID, "sy_run_dir_open", "the run directory has no name");
 	bool made = create && mkdir(path, S_ISVTX | S_IRWXU) == 0;
 	if (create && !made && errno != EEXIST)
-		return sy_fail(err, SY_E_SYS, __func__, "cannot make the run directory %s: %s", path,
-		               strerror(errno));
-	sy_status status = open_existing(path, create, &dir, err);
+		return sy_fail(err, SY_E_SYS, "sy_run_dir_open", "cannot make the run directory %s: %s",
+		               path, strerror(errno));
+	sy_status status = open_existing(path, version, &dir, err);
 	if (status == SY_OK)
 		*ret_dir = dir;
 	else if (made)
@@ -144,27 +151,51 @@ sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_
 	return status;
 }
 
-/* What write_version left where it was killed. */
-static void remove_unfinished(const struct sy_run_dir *dir)
+sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir,
+                          sy_error *err)
 {
+	return open_dir(path, create, create ? VERSION_MADE : VERSION_NEEDED, ret_dir, err);
+}
+
+sy_status sy_run_dir_open_first(const char *path, bool create, struct sy_run_dir *ret_dir,
+                                sy_error *err)
+{
+	return open_dir(path, create, VERSION_LATER, ret_dir, err);
+}
+
+/* What write_version left where it was killed: as much as it had written by then. */
+static bool is_unfinished(const struct sy_run_dir *dir, const char *name)
+{
+	static const char prefix[] = "VERSION.";
+	char path[PATH_MAX], text[TEXT_BYTES];
+	const char *number = name + strlen(prefix);
+	uint64_t pid;
+	if (strncmp(name, prefix, strlen(prefix)) != 0 ||
+	    sy_parse_u64(number, strlen(number), &pid, NULL) != SY_OK || pid > INT32_MAX ||
+	    !sy_process_await_end((pid_t)pid, 0))
+		return false;
+	sy_format(path, sizeof path, "%s/%s", dir->path, name);
+	return read_path(path, text) &&
+	       strncmp(text, version_begin, sy_min_u64(strlen(text), strlen(version_begin))) == 0;
+}
+
+bool sy_run_dir_tidy(const struct sy_run_dir *dir)
+{
+	bool found = false;
 	DIR *folder = opendir(dir->path);
 	if (folder == NULL)
-		return;
-	for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-		const char *number = entry->d_name + strlen("VERSION.");
-		uint64_t pid;
-		if (strncmp(entry->d_name, "VERSION.", strlen("VERSION.")) == 0 &&
-		    sy_parse_u64(number, strlen(number), &pid, NULL) == SY_OK && pid <= INT32_MAX &&
-		    sy_process_await_end((pid_t)pid, 0))
-			(void)unlinkat(dirfd(folder), entry->d_name, 0);
-	}
+		return false;
+	for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder))
+		if (is_unfinished(dir, entry->d_name))
+			found = unlinkat(dirfd(folder), entry->d_name, 0) == 0 || found;
 	closedir(folder);
+	return found;
 }
 
 void sy_run_dir_remove(const struct sy_run_dir *dir)
 {
 	struct stat info;
-	remove_unfinished(dir);
+	(void)sy_run_dir_tidy(dir);
 	if (stat(dir->path, &info) == 0 && (info.st_mode & S_ISVTX) != 0)
 		rmdir(dir->path); /* fails if it holds anything, as it should */
 }

@@ -30,12 +30,19 @@ struct sy_run_dir {
 sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir,
                           sy_error *err);
 
-/* No cluster is there, nor what is left of one: each makes VERSION first and removes it last.
- * False where that cannot be seen. */
+/* The same for who locks the directory before it makes VERSION there: an absent one is passed over,
+ * and none is made. */
+sy_status sy_run_dir_open_first(const char *path, bool create, struct sy_run_dir *ret_dir,
+                                sy_error *err);
+
+/* No cluster is there, nor what is left of one: each makes VERSION before, and removes it after
+ * all but the lock by which it is alone there. False where that cannot be seen. */
 bool sy_run_dir_is_bare(const char *path);
 
-/* Removes the directory if sy_run_dir_open made it and nothing is in it any more but what it left
- * where it was killed. */
+/* Removes what sy_run_dir_open left where it was killed. True if there was any. */
+bool sy_run_dir_tidy(const struct sy_run_dir *dir);
+
+/* That, and the directory if sy_run_dir_open made it and nothing is in it any more. */
 void sy_run_dir_remove(const struct sy_run_dir *dir);
 
 /* The path of a file in it. SY_E_INVALID: longer than a unix socket's name may be. */

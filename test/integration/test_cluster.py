@@ -230,6 +230,20 @@ class TestLife(ClusterCase):
         self.down()
         self.assert_nothing_is_left("note.txt")
 
+    def test_a_directory_of_the_users_own_is_left_as_it_was(self):
+        """By one that cannot take the lock, and by one that cannot begin with it."""
+        for name, make in (
+            ("supervisor.lock", lambda path: os.symlink("/nonexistent/file", path)),
+            ("slabyard.log", os.mkdir),
+        ):
+            os.mkdir(self.run_dir)
+            path = os.path.join(self.run_dir, name)
+            make(path)
+            done = self.up(1, status=1)
+            self.assertIn(path, done.stderr)
+            self.assertEqual(os.listdir(self.run_dir), [name])
+            shutil.rmtree(self.run_dir)
+
     def test_where_the_run_directory_is_named(self):
         self.up(1)
         self.slabyard("--run-dir", self.run_dir, "status")
