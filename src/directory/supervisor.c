@@ -240,8 +240,12 @@ static void unit_over(struct supervisor *supervisor, uint32_t unit_id)
 	} else if (supervisor->status == SY_OK) {
 		held_tell(child, unit_id);
 		bool is_clean = WIFEXITED(child->wait_status) && WEXITSTATUS(child->wait_status) == 0;
+		/* Who hurries us has it killed; one that was late is told of as that. */
+		bool is_hurried = supervisor->phase == PHASE_KILLING &&
+		                  WIFSIGNALED(child->wait_status) &&
+		                  WTERMSIG(child->wait_status) == SIGKILL;
 		if (!is_clean) {
-			supervisor->had_incident = true;
+			supervisor->had_incident = supervisor->had_incident || !is_hurried;
 			sy_tell("unit %u (process %d) %s when told to end", unit_id, (int)child->pid, end);
 		}
 	}

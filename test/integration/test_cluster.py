@@ -244,6 +244,16 @@ class TestLife(ClusterCase):
             self.assertEqual(os.listdir(self.run_dir), [name])
             shutil.rmtree(self.run_dir)
 
+    def test_hurried_by_two_signals(self):
+        """Whoever asks for it twice, as two 'down' at once do, has nothing to be told of."""
+        self.up(2)
+        supervisor = self.supervisor()
+        os.kill(supervisor, signal.SIGSTOP)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+            os.kill(supervisor, number)
+        self.await_end(supervisor)
+        self.assert_nothing_is_left()
+
     def test_where_the_run_directory_is_named(self):
         self.up(1)
         self.slabyard("--run-dir", self.run_dir, "status")
