@@ -25,7 +25,7 @@ void sy_run_lock_done(struct sy_run_lock *lock);
 sy_status sy_run_lock_open(const char *path, struct sy_run_dir *ret_dir,
                            struct sy_run_lock *ret_lock, sy_error *err);
 
-/* Removes the lock file that one left who was killed, where no cluster is. True if there was one. */
+/* Removes the lock file that a killed one left, where no cluster is. True if there was one. */
 bool sy_run_lock_tidy(const struct sy_run_dir *dir);
 
 struct sy_run_lock_holder {

@@ -30,8 +30,8 @@ struct sy_run_dir {
 sy_status sy_run_dir_open(const char *path, bool create, struct sy_run_dir *ret_dir,
                           sy_error *err);
 
-/* The same for who locks the directory before it makes VERSION there: an absent one is passed over,
- * and none is made. */
+/* The same for who locks the directory before it makes VERSION there: none is needed yet, nor
+ * made. */
 sy_status sy_run_dir_open_first(const char *path, bool create, struct sy_run_dir *ret_dir,
                                 sy_error *err);
 
