@@ -322,6 +322,14 @@ bool sy_leftovers_remove(const struct sy_run_dir *dir, bool log_too)
 	return found;
 }
 
+void sy_leftovers_unmake(const struct sy_run_dir *dir)
+{
+	for (size_t i = 0; i < FILE_COUNT; i++)
+		(void)file_remove(dir, cluster_files[i]);
+	if (log_is_empty(dir))
+		(void)file_remove(dir, log_file);
+}
+
 bool sy_leftovers_find(const struct sy_run_dir *dir, char ret_name[SY_RUN_PATH_BYTES])
 {
 	return find_any(dir, FILE_COUNT, ret_name);

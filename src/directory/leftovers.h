@@ -18,6 +18,10 @@ sy_status sy_leftovers_end(const struct sy_run_dir *dir, uint64_t grace_ns, sy_e
  * What is not ours stays. True if anything was there. */
 bool sy_leftovers_remove(const struct sy_run_dir *dir, bool log_too);
 
+/* Removes the files of a cluster that never had a unit, the log if it is empty. Takes no
+ * descriptor: it may be for want of one that the cluster cannot begin. */
+void sy_leftovers_unmake(const struct sy_run_dir *dir);
+
 /* The first file of a cluster, or unit process, that is still there, or that nobody can see what
  * is; false: none is. */
 bool sy_leftovers_find(const struct sy_run_dir *dir, char ret_name[SY_RUN_PATH_BYTES]);

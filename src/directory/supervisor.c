@@ -428,13 +428,17 @@ static sy_status supervisor_serve(struct supervisor *supervisor)
 	return supervisor->status;
 }
 
-static void supervisor_done(struct supervisor *supervisor, bool remove_files)
+/* Began: units may have been started. Otherwise what stood there before is not ours to remove. */
+static void supervisor_done(struct supervisor *supervisor, bool began)
 {
+	bool is_ours = began || supervisor->lock.was_bare;
 	sy_dir_server_close(supervisor->directory);
-	if (remove_files)
+	if (began)
 		sy_leftovers_remove(&supervisor->dir, !supervisor->had_incident);
+	else if (is_ours)
+		sy_leftovers_unmake(&supervisor->dir);
 	sy_run_lock_done(&supervisor->lock);
-	if (remove_files)
+	if (is_ours)
 		sy_run_dir_remove(&supervisor->dir);
 	for (uint32_t i = 0; supervisor->children != NULL && i < supervisor->config->unit_count; i++)
 		sy_child_done(&supervisor->children[i]);
@@ -455,10 +459,9 @@ sy_status sy_supervisor_run(const struct sy_supervisor_config *config, sy_error 
 	if (status != SY_OK)
 		return status;
 	status = supervisor_start(&supervisor);
-	/* What stood there before a start that could not even begin is not ours to remove. */
-	bool is_ours = status == SY_OK || supervisor.lock.was_bare;
-	if (status == SY_OK)
+	bool began = status == SY_OK;
+	if (began)
 		status = supervisor_serve(&supervisor);
-	supervisor_done(&supervisor, is_ours);
+	supervisor_done(&supervisor, began);
 	return status;
 }
