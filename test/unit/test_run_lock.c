@@ -99,6 +99,31 @@ static void test_who_runs_is_not(void **state)
 	sy_run_lock_done(&lock);
 }
 
+/* Who cannot have the directory has made nothing in it. */
+static void test_version_comes_with_the_lock(void **state)
+{
+	struct sy_run_dir dir;
+	struct sy_run_lock lock;
+	char version[SY_RUN_PATH_BYTES];
+	int fds[2], status = 0;
+	(void)state;
+
+	assert_int_equal(sy_run_dir_open(path, true, &dir, NULL), SY_OK);
+	assert_int_equal(sy_run_dir_file(&dir, "VERSION", version, NULL), SY_OK);
+	assert_int_equal(unlink(version), 0); /* as one that is about to end has */
+	pid_t holder = lock_holder_start(&dir, false, fds);
+	assert_int_equal(sy_run_lock_open(path, &dir, &lock, NULL), SY_E_BUSY);
+	assert_int_not_equal(access(version, F_OK), 0);
+	close(fds[1]);
+	assert_int_equal(waitpid(holder, &status, 0), holder);
+	for (int bare = 1; bare >= 0; bare--) {
+		assert_int_equal(sy_run_lock_open(path, &dir, &lock, NULL), SY_OK);
+		assert_int_equal(lock.was_bare, bare);
+		assert_int_equal(access(version, F_OK), 0);
+		sy_run_lock_done(&lock);
+	}
+}
+
 /* True: each time that it had the lock it was alone. */
 static bool take_over_and_over(const struct sy_run_dir *dir)
 {
@@ -165,6 +190,7 @@ int main(void)
 		cmocka_unit_test(test_who_is_killed_is_waited_for),
 		cmocka_unit_test(test_who_has_yet_to_die_is_waited_for),
 		cmocka_unit_test(test_who_runs_is_not),
+		cmocka_unit_test(test_version_comes_with_the_lock),
 		cmocka_unit_test(test_one_at_a_time),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
