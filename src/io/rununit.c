@@ -135,18 +135,26 @@ static void remove_segments(const char *ssd_dir, uint32_t unit_id, uint64_t inca
 	close(fd);
 }
 
+static bool is_slab_of(const char *path, uid_t user)
+{
+	char prefix[SY_SLAB_NAME_BYTES];
+	sy_format(prefix, sizeof prefix, SY_SLAB_DIR "/slabyard-%u-", (unsigned)user);
+	return strncmp(path, prefix, strlen(prefix)) == 0 &&
+	       strchr(path + sizeof SY_SLAB_DIR, '/') == NULL;
+}
+
 /* The lock is ours, so whoever wrote the file is dead. A damaged file must not make us remove
- * just any file: only a slab of this user, and what is named as that unit's segments. */
+ * just any file: only a slab of this user, or of the file's, after whom root may tidy up, and what
+ * is named as that unit's segments. */
 static void remove_leftovers(struct sy_run_unit *unit)
 {
-	char text[TEXT_BYTES], slab[SY_SLAB_PATH_BYTES], prefix[SY_SLAB_NAME_BYTES];
+	char text[TEXT_BYTES], slab[SY_SLAB_PATH_BYTES];
 	char ssd_dir[PATH_MAX];
-	sy_format(prefix, sizeof prefix, SY_SLAB_DIR "/slabyard-%u-", (unsigned)geteuid());
-	bool is_left = read_lock_file(unit->lock_fd, text);
+	struct stat info;
+	bool is_left = fstat(unit->lock_fd, &info) == 0 && read_lock_file(unit->lock_fd, text);
 	unit->former = is_left ? find_incarnation(text) : 0;
 	if (is_left && find_value(text, "slab", slab, sizeof slab) &&
-	    strncmp(slab, prefix, strlen(prefix)) == 0 &&
-	    strchr(slab + sizeof SY_SLAB_DIR, '/') == NULL)
+	    (is_slab_of(slab, geteuid()) || is_slab_of(slab, info.st_uid)))
 		sy_slab_remove(slab);
 	if (unit->former != 0 && find_value(text, "ssd", ssd_dir, sizeof ssd_dir))
 		remove_segments(ssd_dir, unit->unit_id, unit->former);

@@ -287,6 +287,33 @@ static void test_only_slabs_are_removed(void **state)
 	sy_run_unit_done(&unit);
 }
 
+/* Root may tidy up after anybody: the slab is its unit's user's, and nobody else's. */
+static void test_root_removes_what_another_user_left(void **state)
+{
+	enum { OTHER = 65534 };
+	struct rig *rig = *state;
+	char slabs[3][SY_SLAB_PATH_BYTES], lock[SY_RUN_PATH_BYTES], text[512];
+	const unsigned users[] = {OTHER, 0, OTHER - 1};
+	struct sy_run_unit unit;
+	if (geteuid() != 0) {
+		print_message("skip: only root can become another user\n");
+		skip();
+	}
+	assert_int_equal(sy_run_dir_file(&rig->dir, "unit-6.lock", lock, NULL), SY_OK);
+	for (size_t i = 0; i < COUNT_OF(users); i++) {
+		snprintf(slabs[i], sizeof slabs[i], "/dev/shm/slabyard-%u-6-%016llx", users[i],
+		         (unsigned long long)sy_entropy_u64());
+		write_text(slabs[i], "");
+		snprintf(text, sizeof text, "pid 1\nincarnation 0000000000000005\nslab %s\n", slabs[i]);
+		write_text(lock, text);
+		assert_int_equal(chown(lock, OTHER, OTHER), 0);
+		assert_int_equal(sy_run_unit_init(&rig->dir, 6, &unit, NULL), SY_OK);
+		sy_run_unit_done(&unit);
+	}
+	for (size_t i = 0; i < COUNT_OF(users); i++)
+		assert_int_equal(unlink(slabs[i]) == 0, users[i] == OTHER - 1);
+}
+
 /* Units that come and go: a lock on a file that was just removed is none. */
 static int come_and_go(const struct rig *rig)
 {
@@ -375,6 +402,7 @@ int main(void)
 		WITH_RIG(test_one_that_has_yet_to_die_is_waited_for),
 		WITH_RIG(test_segments_of_a_dead_unit),
 		WITH_RIG(test_only_slabs_are_removed),
+		WITH_RIG(test_root_removes_what_another_user_left),
 		WITH_RIG(test_a_race_for_one_id),
 		WITH_RIG(test_one_at_a_time),
 	};
