@@ -1,25 +1,28 @@
 /* Control messages over ZeroMQ: the unit's (or directory's) ROUTER and the client's DEALER.
  *
- * Nothing here blocks. A socket is used by one thread at a time (its owner locks). ZeroMQ's
- * descriptor is edge-triggered: who touched a socket (sent or received) must receive until
- * there is nothing, before anyone waits on the descriptor again. */
+ * Nothing here blocks, but that a server looks up a name. A socket is used by one thread at a time
+ * (its owner locks). ZeroMQ's descriptor is edge-triggered: who touched a socket (sent or
+ * received) must receive until there is nothing, before anyone waits on the descriptor again. */
 #ifndef SY_CONTROL_H
 #define SY_CONTROL_H
 
 #include <slabyard/status.h>
 
 #include "control_keys.h"
+#include "control_names.h"
 
 struct sy_control_server;
 
-/* Binds all `endpoints` (ipc://path, tcp://127.0.0.1:0 or :*, tcp://[::1]:0). With `keys` (a
- * server's; NULL: none) only who has the client's is heard over tcp; over ipc the path's directory
- * decides who comes in. An occupied port or path is SY_E_SYS at once. Owned by the caller. */
+/* Binds all `endpoints` (ipc://path, tcp://127.0.0.1:0 or :*, tcp://[::1]:0), a name at all of its
+ * addresses that are of this host and free; if any port will do, at the first of them. With `keys`
+ * (a server's; NULL: none) only who has the client's is heard over tcp; over ipc the path's
+ * directory decides who comes in. An occupied port or path is SY_E_SYS at once. Owned by the
+ * caller. */
 sy_status sy_control_server_open(const char *const *endpoints, size_t endpoint_count,
                                  const struct sy_control_keys *keys,
                                  struct sy_control_server **ret_server, sy_error *err);
 void sy_control_server_close(struct sy_control_server *server);
-/* The endpoint as bound, with its port; borrowed. */
+/* The endpoint as bound, with its address and port; borrowed. */
 const char *sy_control_server_endpoint(const struct sy_control_server *server, size_t index);
 int sy_control_server_fd(const struct sy_control_server *server);
 /* The next message, borrowed until the next call; false: none now. Messages of peers that set
@@ -52,8 +55,14 @@ sy_status sy_control_context_check(struct sy_control_context *context, const cha
                                    uint64_t deadline_ns, sy_error *err);
 
 struct sy_control_client;
+/* To a unit, at the address that it gave. */
 sy_status sy_control_client_open(struct sy_control_context *context, const char *endpoint,
                                  struct sy_control_client **ret_client, sy_error *err);
+/* One that connects to all of them (none: to nobody), for one message: it is taken only once one
+ * is there who speaks as we do, and goes to one of those. SY_E_SYS: none is an endpoint. */
+sy_status sy_control_client_open_any(struct sy_control_context *context,
+                                     const struct sy_control_addresses *addresses,
+                                     struct sy_control_client **ret_client, sy_error *err);
 /* Sends what is queued for at most linger_ms. */
 void sy_control_client_close(struct sy_control_client *client, int linger_ms);
 int sy_control_client_fd(const struct sy_control_client *client);

@@ -105,25 +105,58 @@ static void *open_socket(void *context)
 	return socket;
 }
 
+static bool set_up(struct sy_control_client *client, struct sy_control_context *context,
+                   const char *endpoint)
+{
+	client->socket = open_socket(context->zmq);
+	return client->socket != NULL && sy_control_setup(client->socket) &&
+	       keys_show(client->socket, &context->keys, endpoint) &&
+	       sy_control_set(client->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
+	       sy_control_set(client->socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS);
+}
+
+static bool connect_one(void *socket, const char *endpoint)
+{
+	return sy_control_set_family(socket, endpoint) && sy_control_connect(socket, endpoint);
+}
+
+static sy_status give_up(struct sy_control_client *client, const char *endpoint, sy_error *err)
+{
+	int error = zmq_errno();
+	sy_control_client_close(client, 0);
+	return sy_fail(err, SY_E_SYS, "sy_control_client_open", "cannot connect to %s: %s%s", endpoint,
+	               zmq_strerror(error),
+	               error == EINVAL ? "; write ipc://PATH or tcp://HOST:PORT" : "");
+}
+
 sy_status sy_control_client_open(struct sy_control_context *context, const char *endpoint,
                                  struct sy_control_client **ret_client, sy_error *err)
 {
 	struct sy_control_client *client = calloc(1, sizeof *client);
 	if (client == NULL)
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	client->socket = open_socket(context->zmq);
-	if (client->socket == NULL || !sy_control_setup(client->socket) ||
-	    !sy_control_set_family(client->socket, endpoint) ||
-	    !keys_show(client->socket, &context->keys, endpoint) ||
-	    !sy_control_set(client->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
-	    !sy_control_set(client->socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS) ||
-	    !sy_control_connect(client->socket, endpoint)) {
-		int error = zmq_errno();
-		sy_control_client_close(client, 0);
-		return sy_fail(err, SY_E_SYS, __func__, "cannot connect to %s: %s%s", endpoint,
-		               zmq_strerror(error),
-		               error == EINVAL ? "; write ipc://PATH or tcp://HOST:PORT" : "");
-	}
+	if (!set_up(client, context, endpoint) || !connect_one(client->socket, endpoint))
+		return give_up(client, endpoint, err);
+	*ret_client = client;
+	return SY_OK;
+}
+
+sy_status sy_control_client_open_any(struct sy_control_context *context,
+                                     const struct sy_control_addresses *addresses,
+                                     struct sy_control_client **ret_client, sy_error *err)
+{
+	struct sy_control_client *client = calloc(1, sizeof *client);
+	const char *first = addresses->count > 0 ? addresses->endpoints[0] : "";
+	uint32_t connected = 0;
+	if (client == NULL)
+		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
+	/* Without it a message would go at once into the queue of one, who may never be there. */
+	if (!set_up(client, context, first) || !sy_control_set(client->socket, ZMQ_IMMEDIATE, 1))
+		return give_up(client, first, err);
+	for (uint32_t i = 0; i < addresses->count; i++)
+		connected += connect_one(client->socket, addresses->endpoints[i]);
+	if (connected == 0 && addresses->count > 0)
+		return give_up(client, first, err);
 	*ret_client = client;
 	return SY_OK;
 }

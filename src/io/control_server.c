@@ -1,23 +1,20 @@
 #include "control.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
+#include "control_names.h"
 #include "control_parts.h"
 #include "control_zap.h"
 #include "fail.h"
 #include "units.h"
 
 enum {
-	ENDPOINT_BYTES = 256,
 	ENDPOINTS_MAX = 8,
-	ADDRESSES_MAX = 16, /* of a name */
 	/* A ROUTER names a peer by 5 bytes, a zero and a number, unless the peer names itself. */
 	ROUTE_BYTES = 5,
 	BAD_MAX = 64, /* messages thrown away before the caller gets its turn */
@@ -31,7 +28,7 @@ struct sy_control_server {
 	struct sy_control_zap *zap;
 	int epoll_fd;     /* of both; -1: there is one */
 	uint32_t turn;    /* the socket that is looked at first */
-	char endpoints[ENDPOINTS_MAX][ENDPOINT_BYTES];
+	char endpoints[ENDPOINTS_MAX][SY_CONTROL_ENDPOINT_BYTES];
 	size_t endpoint_count;
 	zmq_msg_t message; /* the one lent to the caller */
 	bool lent;
@@ -63,45 +60,37 @@ static bool port_exists(const char *endpoint)
 	return sy_parse_u64(port + 1, strlen(port + 1), &number, NULL) == SY_OK && number <= 65535;
 }
 
-/* "tcp://name:port" with the name's i-th address in place of it. False: it is no name, or has no
- * so many addresses. ZeroMQ looks names up where it connects, not where it listens. */
-static bool resolve(const char *endpoint, size_t i, char out[ENDPOINT_BYTES])
-{
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
-	const char *port = strrchr(endpoint, ':');
-	char name[ENDPOINT_BYTES], address[NI_MAXHOST];
-	struct addrinfo *list = NULL;
-	if (strncmp(endpoint, "tcp://", 6) != 0 || port < endpoint + 6 ||
-	    (size_t)(port - endpoint) >= sizeof name || memchr("[*", endpoint[6], 2) != NULL)
-		return false;
-	sy_format(name, sizeof name, "%.*s", (int)(port - endpoint - 6), endpoint + 6);
-	if (getaddrinfo(name, NULL, &hints, &list) != 0)
-		return false;
-	const struct addrinfo *at = list;
-	while (at != NULL && i-- > 0)
-		at = at->ai_next;
-	bool found = at != NULL && getnameinfo(at->ai_addr, at->ai_addrlen, address, sizeof address,
-	                                       NULL, 0, NI_NUMERICHOST) == 0;
-	bool wide = found && at->ai_family == AF_INET6;
-	freeaddrinfo(list);
-	return found && sy_format(out, ENDPOINT_BYTES, "tcp://%s%s%s%s", wide ? "[" : "", address,
-	                          wide ? "]" : "", port) < ENDPOINT_BYTES;
-}
-
 static bool bind_address(void *socket, const char *endpoint)
 {
 	return sy_control_set_family(socket, endpoint) && sy_control_bind(socket, endpoint);
 }
 
-/* A name may have several addresses, and this host not all of them: the first that is ours. */
-static bool bind_name(void *socket, const char *endpoint)
+static bool read_bound(void *socket, char bound[SY_CONTROL_ENDPOINT_BYTES])
 {
-	char address[ENDPOINT_BYTES];
-	for (size_t i = 0; i < ADDRESSES_MAX && resolve(endpoint, i, address); i++) {
-		if (bind_address(socket, address))
-			return true;
+	size_t bytes = SY_CONTROL_ENDPOINT_BYTES;
+	return zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, bound, &bytes) == 0;
+}
+
+/* All addresses of the name that are of this host and free, since a client may try any of them;
+ * `bound` is the first. Where the port is any that is free the first is all: clients learn it with
+ * the port. False and errno: there is none, taken ones above all. */
+static bool bind_name(void *socket, const char *endpoint, char bound[SY_CONTROL_ENDPOINT_BYTES])
+{
+	struct sy_control_addresses found;
+	const char *port = strrchr(endpoint, ':');
+	bool once = strcmp(port, ":*") == 0 || strspn(port + 1, "0") == strlen(port + 1);
+	uint32_t bound_count = 0;
+	int error = zmq_errno();
+	sy_control_look_up(endpoint, &found);
+	for (uint32_t i = 0; i < found.count && !(once && bound_count > 0); i++) {
+		if (bind_address(socket, found.endpoints[i]) &&
+		    (bound_count > 0 || read_bound(socket, bound)))
+			bound_count++;
+		else if (error != EADDRINUSE)
+			error = zmq_errno();
 	}
-	return false;
+	errno = error;
+	return bound_count > 0;
 }
 
 static sy_status bind_one(struct sy_control_server *server, const char *endpoint, sy_error *err)
@@ -109,16 +98,14 @@ static sy_status bind_one(struct sy_control_server *server, const char *endpoint
 	bool is_keyed = server->sockets[SOCKET_KEYED] != NULL && strncmp(endpoint, "tcp://", 6) == 0;
 	void *socket = server->sockets[is_keyed ? SOCKET_KEYED : SOCKET_OPEN];
 	char *bound = server->endpoints[server->endpoint_count];
-	size_t bytes = ENDPOINT_BYTES;
 	if (!port_exists(endpoint))
 		return sy_fail(err, SY_E_SYS, "sy_control_server_open",
 		               "%s names no port: give 0 to 65535, or * for any that is free", endpoint);
-	if (!bind_address(socket, endpoint)) {
-		int error = zmq_errno();
-		if (!bind_name(socket, endpoint))
-			return fail_bind(endpoint, error, err);
-	}
-	if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, bound, &bytes) != 0)
+	/* ZeroMQ itself knows the names of devices here. */
+	bool is_bound = bind_address(socket, endpoint)
+	                        ? read_bound(socket, bound)
+	                        : sy_control_is_name(endpoint) && bind_name(socket, endpoint, bound);
+	if (!is_bound)
 		return fail_bind(endpoint, zmq_errno(), err);
 	server->endpoint_count++;
 	return SY_OK;

@@ -29,6 +29,8 @@ struct asking {
 	struct sy_dir_client *client;
 	enum sy_dir_op op;
 	uint64_t request_id;
+	struct sy_control_addresses found; /* of the directory's name, as last heard */
+	bool is_sent;     /* in this try */
 	uint64_t sent_ns; /* of the try that was answered */
 	struct sy_buf message;
 	struct sy_unit_info *units; /* lent for the reply's list */
@@ -86,6 +88,40 @@ void sy_dir_client_close(struct sy_dir_client *client)
 	free(client);
 }
 
+/* A name is looked up for each try, since its host may have moved. SY_OK: addresses are there, or
+ * not to be had; SY_E_BUSY: they were not by deadline_ns; else the call was interrupted. */
+static sy_status find(struct asking *asking, uint64_t deadline_ns, sy_error *err)
+{
+	const struct sy_dir_client *client = asking->client;
+	if (!sy_control_is_name(client->address)) {
+		sy_control_look_up(client->address, &asking->found);
+		return SY_OK;
+	}
+	struct sy_control_lookup *lookup = sy_control_lookup_start(client->address);
+	sy_status status = lookup != NULL ? SY_E_BUSY : SY_OK;
+	for (uint64_t now = sy_clock_now_ns(); status == SY_E_BUSY && now < deadline_ns;
+	     now = sy_clock_now_ns()) {
+		uint64_t until_ns = sy_min_u64(deadline_ns, now + INTERRUPT_LOOK_NS);
+		if (sy_control_lookup_wait(lookup, until_ns, &asking->found))
+			status = SY_OK;
+		else if (client->interrupted != NULL && client->interrupted(client->interrupted_context))
+			status = sy_fail(err, SY_E_TIMEOUT, __func__, "interrupted");
+	}
+	sy_control_lookup_leave(lookup);
+	return status;
+}
+
+/* The request goes to whichever of the addresses is reached first. True: it went just now. */
+static bool send_once(struct asking *asking, struct sy_control_client *socket)
+{
+	if (asking->is_sent)
+		return false;
+	asking->sent_ns = sy_clock_now_ns();
+	asking->is_sent =
+		sy_control_client_send(socket, asking->message.data, asking->message.bytes);
+	return asking->is_sent;
+}
+
 /* SY_E_BUSY: no reply by try_deadline_ns. What else it may be is the call's outcome. */
 static sy_status reply_await(struct asking *asking, struct sy_control_client *socket,
                              uint64_t try_deadline_ns, sy_error *err)
@@ -105,6 +141,8 @@ static sy_status reply_await(struct asking *asking, struct sy_control_client *so
 				return sy_dir_reply_decode(message, bytes, asking->op, asking->units,
 				                           asking->unit_capacity, &asking->reply, err);
 		}
+		if (send_once(asking, socket))
+			continue; /* sending may have eaten what the descriptor says */
 		uint64_t now = sy_clock_now_ns();
 		if (now >= try_deadline_ns)
 			return SY_E_BUSY;
@@ -123,24 +161,29 @@ static sy_status reply_await(struct asking *asking, struct sy_control_client *so
 static sy_status try_once(struct asking *asking, uint64_t try_deadline_ns, sy_error *err)
 {
 	struct sy_control_client *socket;
-	sy_status status = sy_control_client_open(asking->client->context, asking->client->address,
-	                                          &socket, err);
+	sy_status status = sy_control_client_open_any(asking->client->context, &asking->found,
+	                                              &socket, err);
 	if (status != SY_OK)
 		return status;
-	asking->sent_ns = sy_clock_now_ns();
-	status = sy_control_client_send(socket, asking->message.data, asking->message.bytes)
-	             ? reply_await(asking, socket, try_deadline_ns, err)
-	             : SY_E_BUSY;
+	asking->is_sent = false;
+	status = reply_await(asking, socket, try_deadline_ns, err);
 	sy_control_client_close(socket, 0);
 	return status;
 }
 
 /* Nothing came in a try. Who has no keys that are asked for would wait in vain; where nothing is
  * heard, as of a directory that is slow, that is for a later try. */
-static sy_status look_why(const struct sy_dir_client *client, uint64_t deadline_ns, sy_error *err)
+static sy_status look_why(const struct asking *asking, uint64_t deadline_ns, sy_error *err)
 {
+	const struct sy_control_addresses *found = &asking->found;
 	uint64_t end_ns = sy_min_u64(deadline_ns, sy_clock_now_ns() + FIRST_TRY_NS);
-	sy_status status = sy_control_context_check(client->context, client->address, end_ns, err);
+	sy_status status = SY_OK;
+	for (uint32_t i = 0; i < found->count && status == SY_OK; i++) {
+		uint64_t now = sy_clock_now_ns();
+		uint64_t share_ns = now < end_ns ? (end_ns - now) / (found->count - i) : 0;
+		status = sy_control_context_check(asking->client->context, found->endpoints[i],
+		                                  now + share_ns, err);
+	}
 	return status == SY_OK ? SY_E_BUSY : status;
 }
 
@@ -196,16 +239,18 @@ static sy_status ask(struct asking *asking, const struct sy_dir_request *request
 	uint64_t try_ns = FIRST_TRY_NS;
 	for (uint64_t now = sy_clock_now_ns(); status == SY_E_BUSY && now < deadline_ns;
 	     now = sy_clock_now_ns()) {
-		uint64_t left = deadline_ns - now;
-		status = try_once(asking, now + sy_min_u64(left, try_ns), err);
+		status = find(asking, deadline_ns, err);
+		if (status == SY_OK)
+			status = try_once(asking, sy_min_u64(deadline_ns, sy_clock_now_ns() + try_ns), err);
 		if (status == SY_E_BUSY)
-			status = look_why(client, deadline_ns, err);
+			status = look_why(asking, deadline_ns, err);
 		try_ns = sy_min_u64(try_ns * 2, LONGEST_TRY_NS);
 	}
 	sy_buf_free(&asking->message);
 	if (status == SY_E_BUSY)
 		return sy_fail(err, SY_E_TIMEOUT, __func__,
-		               "the directory at %.120s did not answer in time", client->address);
+		               "the directory at %.120s did not answer in time%s", client->address,
+		               asking->found.count == 0 ? ": no address of its name was found" : "");
 	if (status == SY_OK && asking->reply.fault != SY_DIR_FAULT_NONE)
 		return refused(asking, err);
 	return status;

@@ -215,7 +215,8 @@ class TestAddresses(LimitsCase):
         self.assertIn("[::1]", done.stderr)
 
     def test_a_name_with_two_addresses(self):
-        """localhost is ::1 and 127.0.0.1 on most hosts: units that listen there are reached."""
+        """localhost is ::1 and 127.0.0.1 on most hosts: units may listen there. That who calls by
+        name gets through is for test_namespaces.py."""
         for port in ("*", "0"):
             self.up("--listen", f"tcp://localhost:{port}")
             self.use()

@@ -38,6 +38,16 @@ for port in ports:
                 pass
 """
 
+# `late`: nobody answers at the first ones of either family; `partly`: at the first.
+NAMES = """\
+fd00::5 both six late
+10.0.0.5 both four late partly
+fd00::99 late
+10.0.0.99 late partly
+fd00::6 unit
+10.0.0.6 unit
+"""
+
 
 class TestNamespaces(unittest.TestCase):
     def setUp(self):
@@ -81,14 +91,17 @@ class TestNamespaces(unittest.TestCase):
         self.processes.append(process)
         return process
 
-    def start_directory(self):
-        self.slabyard(0, "keygen", self.keys)
+    def start_directory(self, bound=None):
+        """bound: where it then says that it is, if not at the very address."""
+        if not os.path.exists(self.keys):
+            self.slabyard(0, "keygen", self.keys)
         process = self.start(
             0, "directory", "--run-dir", self.run_dir(0), "--units", "2",
             "--listen", self.directory, "--keys", self.keys,
             "--suspect-after", "300ms", "--fence-after", "1s", "--dead-after", "2s",
         )  # fmt: skip
-        self.assertEqual(process.stdout.readline(), f"directory up at {self.directory}\n")
+        bound = bound or self.directory
+        self.assertEqual(process.stdout.readline(), f"directory up at {bound}\n")
 
     def start_unit(self, unit_id, number, *more):
         process = self.start(
@@ -281,14 +294,18 @@ class TestNamespaces(unittest.TestCase):
             self.assertIn("unit 0: it offers its values to no other host", done.stderr)
             self.assertIn("--policy rdma", done.stderr)
 
-    def test_ipv6(self):
-        """On hosts that have addresses of both families, what is listened at is of one."""
+    def add_ipv6(self):
         if not os.path.exists("/proc/net/if_inet6"):
             self.skipTest("no IPv6 here")
         for number, host in enumerate(self.hosts):
-            host.address = f"[fd00::{5 + number}]"
             namespaces.quiet(host.words("ip", "-6", "address", "add", f"fd00::{5 + number}/64",
                                         "dev", "eth0", "nodad"))  # fmt: skip
+
+    def test_ipv6(self):
+        """On hosts that have addresses of both families, what is listened at is of one."""
+        self.add_ipv6()
+        for number, host in enumerate(self.hosts):
+            host.address = f"[fd00::{5 + number}]"
         self.directory = f"tcp://{self.hosts[0].address}:{PORT}"
         there = self.start_three()
         done = self.slabyard(2, "demo", "--rows", "32", "--steps", "1", "--json", *there)
@@ -306,6 +323,42 @@ class TestNamespaces(unittest.TestCase):
         for process in reversed(self.processes):
             process.terminate()
         self.assertEqual([p.wait(PATIENCE_S) for p in self.processes], [0, 0, 0])
+
+    def name_hosts(self, text):
+        """Names that every host knows, and none but these."""
+        path = os.path.join(self.top, "hosts")
+        with open(path, "w") as file:
+            file.write(text)
+        for host in self.hosts:
+            namespaces.quiet(host.words("mount", "--bind", path, "/etc/hosts"))
+
+    def reach_by(self, *names):
+        """A unit that listens at a name, too, and what a third host sees: by each of the names."""
+        for name in names:
+            self.directory = f"tcp://{name}:{PORT}"
+            unit = self.start_unit(1, 1)
+            self.await_states(2, "none", "active")
+            unit.terminate()
+            self.assertEqual(unit.wait(PATIENCE_S), 0)
+
+    def test_names(self):
+        """Of a host with addresses of both families, of one, and with such as nobody answers at:
+        whatever the system finds first."""
+        self.add_ipv6()
+        self.name_hosts(NAMES)
+        self.hosts[1].address = "unit"
+        for name, at, reached in (
+            ("both", "[fd00::5]", ("both", "six", "four", "late", "partly")),
+            ("partly", "10.0.0.5", ("partly", "four", "both")),
+            ("six", "[fd00::5]", ("six", "both", "late")),
+            ("four", "10.0.0.5", ("four", "both", "late")),
+        ):
+            self.directory = f"tcp://{name}:{PORT}"
+            self.start_directory(f"tcp://{at}:{PORT}")
+            directory = self.processes[-1]
+            self.reach_by(*reached)
+            directory.terminate()
+            self.assertEqual(directory.wait(PATIENCE_S), 0, directory)
 
     def test_the_demo_on_a_host_without_units(self):
         there = self.start_three()
