@@ -357,6 +357,10 @@ class TestNamespaces(unittest.TestCase):
             self.start_directory(f"tcp://{at}:{PORT}")
             directory = self.processes[-1]
             self.reach_by(*reached)
+            self.directory = f"tcp://{reached[-1]}:{PORT}"
+            done = self.slabyard(2, "get", "0", "note", "--directory", self.directory,
+                                 "--timeout", f"{PATIENCE_S // 2}s", status=1)  # fmt: skip
+            self.assertIn("asks for keys", done.stderr)
             directory.terminate()
             self.assertEqual(directory.wait(PATIENCE_S), 0, directory)
 
