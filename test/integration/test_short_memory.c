@@ -1,64 +1,39 @@
-/* Memory is short at every single place of every call in turn: the call ends with a typed error
- * or does its work all the same, and the next one finds everything in order. */
+/* Memory, descriptors or threads are short at every single place of every call in turn: the call
+ * ends with a typed error or does its work all the same, and the next one finds all in order. */
 #include "harness.h"
 
 #include <slabyard/slabyard.h>
 #include <string.h>
 
+#include "clock.h"
 #include "cluster.h"
+#include "shortage.h"
 #include "store_blob.h"
 
 enum { UNITS = 2, SLAB_BYTES = 8 << 20, BIG = 20000, ROWS = 300, PLACES_MAX = 4000 };
 
-/* The linker leads the library's allocations here (--wrap); those of this thread fail as told. */
-static _Thread_local struct {
-	bool armed;
-	uint32_t pass; /* so many go through first */
-	bool for_good; /* all after that fail, not one */
-	bool failed;
-} shortage;
+/* Of all threads of this process, which is a client, and nothing else while it is armed. Atomic. */
+static bool armed, for_good, has_failed; /* for_good: all after the first fail, not one */
+static uint32_t passes; /* so many go through first */
 
-static bool runs_short(void)
+static bool runs_short(int error)
 {
-	if (!shortage.armed)
+	if (!__atomic_load_n(&armed, __ATOMIC_ACQUIRE))
 		return false;
-	if (shortage.pass > 0) {
-		shortage.pass--;
+	uint32_t left = __atomic_load_n(&passes, __ATOMIC_RELAXED);
+	while (left > 0 && !__atomic_compare_exchange_n(&passes, &left, left - 1, false,
+	                                                __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	if (left > 0 ||
+	    (__atomic_exchange_n(&has_failed, true, __ATOMIC_ACQ_REL) && !for_good))
 		return false;
-	}
-	if (shortage.failed && !shortage.for_good)
-		return false;
-	shortage.failed = true;
+	errno = error;
 	return true;
 }
 
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *memory, size_t bytes);
-void *__real_aligned_alloc(size_t alignment, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
-
-void *__wrap_malloc(size_t bytes)
+static void arm(bool on)
 {
-	return runs_short() ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-	return runs_short() ? NULL : __real_calloc(count, bytes);
-}
-
-void *__wrap_realloc(void *memory, size_t bytes)
-{
-	return runs_short() ? NULL : __real_realloc(memory, bytes);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
-{
-	return runs_short() ? NULL : __real_aligned_alloc(alignment, bytes);
+	__atomic_store_n(&armed, on, __ATOMIC_RELEASE);
 }
 
 static struct cluster cluster;
@@ -98,7 +73,12 @@ static int stop(void **state)
 /* Where memory is short it may be for good; afterwards a busy machine has its time. */
 static uint64_t patience_ns(void)
 {
-	return shortage.armed ? 300000000u : 20000000000u;
+	return __atomic_load_n(&armed, __ATOMIC_ACQUIRE) ? 300000000u : 20000000000u;
+}
+
+static uint64_t until_ns(void)
+{
+	return sy_clock_now_ns() + patience_ns();
 }
 
 static sy_status open_and_close(sy_error *err)
@@ -118,13 +98,13 @@ static sy_status first_use(sy_error *err)
 	                             .control_timeout_ns = 50000000u};
 	uint64_t row = 1;
 	sy_client *mine;
-	bool armed = shortage.armed;
+	bool was_armed = __atomic_load_n(&armed, __ATOMIC_ACQUIRE);
 
-	shortage.armed = false;
+	arm(false);
 	assert_int_equal(sy_client_open(&options, &mine, NULL), SY_OK);
-	shortage.armed = armed;
+	arm(was_armed);
 	sy_status status = sy_client_clear(mine, &row, 1, NULL, 0, 0, NULL, err);
-	shortage.armed = false;
+	arm(false);
 	sy_client_close(mine);
 	return status;
 }
@@ -135,9 +115,9 @@ static sy_status put_keys(sy_error *err)
 	sy_value values[] = {{.data = data, .nbytes = 10, .kind = SY_KIND_BYTES},
 	                     {.data = data, .nbytes = BIG, .kind = SY_KIND_BYTES},
 	                     {.data = data, .nbytes = BIG, .kind = SY_KIND_UTF8}};
-	sy_status status = sy_client_put(client, keys, values, 1, 0, err);
+	sy_status status = sy_client_put(client, keys, values, 1, until_ns(), err);
 
-	return status != SY_OK ? status : sy_client_put(client, keys, values, 3, 0, err);
+	return status != SY_OK ? status : sy_client_put(client, keys, values, 3, until_ns(), err);
 }
 
 static sy_status put_columns(sy_error *err)
@@ -148,7 +128,7 @@ static sy_status put_columns(sy_error *err)
 		{.field = "b", .field_bytes = 1, .kind = SY_KIND_BYTES, .data = data, .row_bytes = 100},
 	};
 
-	return sy_client_put_columns(client, rows, ROWS, columns, 2, 0, err);
+	return sy_client_put_columns(client, rows, ROWS, columns, 2, until_ns(), err);
 }
 
 static sy_status get_keys(sy_error *err)
@@ -160,7 +140,7 @@ static sy_status get_keys(sy_error *err)
 		sy_result *result = NULL;
 		sy_value value;
 
-		status = sy_client_get(client, keys, 4, flags, 0, &result, err);
+		status = sy_client_get(client, keys, 4, flags, until_ns(), &result, err);
 		assert_int_equal(status == SY_OK, result != NULL);
 		if (status != SY_OK)
 			break;
@@ -177,7 +157,7 @@ static sy_status get_columns(sy_error *err)
 	const char *fields[] = {"n", "b"};
 	sy_result *result = NULL;
 	sy_got_column column;
-	sy_status status = sy_client_get_columns(client, rows, ROWS, fields, 2, 0, 0, &result, err);
+	sy_status status = sy_client_get_columns(client, rows, ROWS, fields, 2, 0, until_ns(), &result, err);
 
 	assert_int_equal(status == SY_OK, result != NULL);
 	if (status == SY_OK) {
@@ -200,11 +180,11 @@ static sy_status walk(sy_error *err)
 {
 	uint64_t visits = 0;
 	sy_unit_report reports[UNITS];
-	sy_status status = sy_client_scan(client, 0, UINT64_MAX, visit, &visits, 0, err);
+	sy_status status = sy_client_scan(client, 0, UINT64_MAX, visit, &visits, until_ns(), err);
 
 	if (status == SY_OK)
 		assert_int_equal(visits, 2 * ROWS + 3);
-	return status != SY_OK ? status : sy_client_reports(client, 0, reports, err);
+	return status != SY_OK ? status : sy_client_reports(client, until_ns(), reports, err);
 }
 
 static sy_status use_store(sy_error *err)
@@ -223,25 +203,25 @@ static sy_status use_store(sy_error *err)
 		store_blob_make(&made[u], u, 9, "x", data, BIG);
 		blobs[u] = made[u].blob;
 	}
-	sy_status status = sy_store_put_many(store, blobs, UNITS, 0, err);
+	sy_status status = sy_store_put_many(store, blobs, UNITS, until_ns(), err);
 	if (status == SY_OK)
-		status = sy_store_resolve_keys(store, units, UNITS, 0, &resolved, err);
+		status = sy_store_resolve_keys(store, units, UNITS, until_ns(), &resolved, err);
 	if (status == SY_OK) {
 		assert_true(sy_resolved_at(resolved, 1, 0, &at));
 		sy_read read = {1, at.slab_offset, at.nbytes, got};
 
-		status = sy_store_read_entries(store, &read, 1, 0, err);
+		status = sy_store_read_entries(store, &read, 1, until_ns(), err);
 	}
 	sy_resolved_keys_free(resolved);
-	return status != SY_OK ? status : sy_store_release_rows(store, both, UNITS, 0, err);
+	return status != SY_OK ? status : sy_store_release_rows(store, both, UNITS, until_ns(), err);
 }
 
 static sy_status clear_rows(sy_error *err)
 {
 	const char *fields[] = {"n"};
-	sy_status status = sy_client_clear(client, rows, ROWS, fields, 1, 0, NULL, err);
+	sy_status status = sy_client_clear(client, rows, ROWS, fields, 1, until_ns(), NULL, err);
 
-	return status != SY_OK ? status : sy_client_clear(client, rows, ROWS, NULL, 0, 0, NULL, err);
+	return status != SY_OK ? status : sy_client_clear(client, rows, ROWS, NULL, 0, until_ns(), NULL, err);
 }
 
 static bool is_typed(sy_status status)
@@ -253,18 +233,18 @@ static void everywhere(const char *what, sy_status (*call)(sy_error *err))
 {
 	uint32_t failures = 0, places = 0;
 
-	for (int for_good = 0; for_good < 2; for_good++) {
+	for (int round = 0; round < 2; round++) {
 		for (uint32_t n = 0;; n++) {
 			sy_error err = {0};
 
 			assert_true(n < PLACES_MAX);
-			memset(&shortage, 0, sizeof shortage);
-			shortage.pass = n;
-			shortage.for_good = for_good != 0;
-			shortage.armed = true;
+			__atomic_store_n(&has_failed, false, __ATOMIC_RELAXED);
+			__atomic_store_n(&passes, n, __ATOMIC_RELAXED);
+			for_good = round != 0;
+			arm(true);
 			sy_status status = call(&err);
-			shortage.armed = false;
-			if (!shortage.failed)
+			arm(false);
+			if (!__atomic_load_n(&has_failed, __ATOMIC_ACQUIRE))
 				break; /* it has no more places */
 			places++;
 			failures += status != SY_OK;

@@ -19,6 +19,7 @@
 #include "bytes.h"
 #include "clock.h"
 #include "cluster.h"
+#include "shortage.h"
 
 enum { UNITS = 2, SLAB_BYTES = 4 << 20, BIG = 20000, PLACES_MAX = 400 };
 static const uint64_t SECOND_NS = 1000000000u, HOUR_NS = 3600u * 1000000000u;
@@ -33,7 +34,7 @@ static struct shared {
 } nothing, *shared = &nothing;
 static bool is_unit, is_directory;
 
-static bool runs_short(void)
+static bool runs_short(int error)
 {
 	bool of_directory = __atomic_load_n(&shared->of_directory, __ATOMIC_ACQUIRE) != 0;
 
@@ -42,36 +43,11 @@ static bool runs_short(void)
 	    __atomic_sub_fetch(&shared->memory, 1, __ATOMIC_ACQ_REL) != 0)
 		return false;
 	__atomic_store_n(&shared->memory_failed, 1, __ATOMIC_RELEASE);
-	errno = ENOMEM;
+	errno = error;
 	return true;
 }
 
-#define WRAP(type, name, ...) \
-	type __real_##name(__VA_ARGS__); \
-	type __wrap_##name(__VA_ARGS__); \
-	type __wrap_##name(__VA_ARGS__)
-
-WRAP(void *, malloc, size_t bytes)
-{
-	return runs_short() ? NULL : __real_malloc(bytes);
-}
-
-WRAP(void *, calloc, size_t count, size_t bytes)
-{
-	return runs_short() ? NULL : __real_calloc(count, bytes);
-}
-
-WRAP(void *, realloc, void *memory, size_t bytes)
-{
-	return runs_short() ? NULL : __real_realloc(memory, bytes);
-}
-
-WRAP(void *, aligned_alloc, size_t alignment, size_t bytes)
-{
-	return runs_short() ? NULL : __real_aligned_alloc(alignment, bytes);
-}
-
-WRAP(int, clock_gettime, clockid_t clock, struct timespec *ret_time)
+SHORTAGE(int, clock_gettime, clockid_t clock, struct timespec *ret_time)
 {
 	static uint32_t turn;
 	int result = __real_clock_gettime(clock, ret_time);
