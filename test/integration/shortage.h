@@ -9,7 +9,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -17,7 +19,7 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 
-static bool runs_short(int error);
+bool runs_short(int error);
 
 #define SHORTAGE(type, name, ...) \
 	type __real_##name(__VA_ARGS__); \

@@ -12,11 +12,11 @@
 
 enum { UNITS = 2, SLAB_BYTES = 8 << 20, BIG = 20000, ROWS = 300, PLACES_MAX = 4000 };
 
-/* Of all threads of this process, which is a client, and nothing else while it is armed. Atomic. */
+/* Of all threads of this process, which is a client alone while it is armed. Atomic. */
 static bool armed, for_good, has_failed; /* for_good: all after the first fail, not one */
 static uint32_t passes; /* so many go through first */
 
-static bool runs_short(int error)
+bool runs_short(int error)
 {
 	if (!__atomic_load_n(&armed, __ATOMIC_ACQUIRE))
 		return false;
@@ -157,7 +157,8 @@ static sy_status get_columns(sy_error *err)
 	const char *fields[] = {"n", "b"};
 	sy_result *result = NULL;
 	sy_got_column column;
-	sy_status status = sy_client_get_columns(client, rows, ROWS, fields, 2, 0, until_ns(), &result, err);
+	sy_status status =
+		sy_client_get_columns(client, rows, ROWS, fields, 2, 0, until_ns(), &result, err);
 
 	assert_int_equal(status == SY_OK, result != NULL);
 	if (status == SY_OK) {
@@ -221,7 +222,8 @@ static sy_status clear_rows(sy_error *err)
 	const char *fields[] = {"n"};
 	sy_status status = sy_client_clear(client, rows, ROWS, fields, 1, until_ns(), NULL, err);
 
-	return status != SY_OK ? status : sy_client_clear(client, rows, ROWS, NULL, 0, until_ns(), NULL, err);
+	return status != SY_OK
+		? status : sy_client_clear(client, rows, ROWS, NULL, 0, until_ns(), NULL, err);
 }
 
 static bool is_typed(sy_status status)

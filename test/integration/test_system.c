@@ -34,7 +34,7 @@ static struct shared {
 } nothing, *shared = &nothing;
 static bool is_unit, is_directory;
 
-static bool runs_short(int error)
+bool runs_short(int error)
 {
 	bool of_directory = __atomic_load_n(&shared->of_directory, __ATOMIC_ACQUIRE) != 0;
 
