@@ -63,6 +63,7 @@ static void hub_free(struct sy_hub *hub)
 {
 	for (uint32_t i = 0; hub->links != NULL && i < hub->unit_count; i++)
 		sy_link_free(hub->links[i]);
+	sy_hub_unmap_all(hub);
 	sy_ucx_mover_close(hub->mover);
 	sy_ucx_memories_unref(hub->config.memories);
 	sy_control_context_close(hub->context);

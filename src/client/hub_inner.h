@@ -100,6 +100,10 @@ struct sy_hub {
 	pthread_cond_t keeper_wake;
 	uint64_t keeper_wakes_ns; /* when it will look again by itself */
 	uint64_t keeper_silent_ns; /* when the directory gave it no answer in a connect */
+	/* The keeper's: a thread that it starts when slabs are to be unmapped, and ends. */
+	pthread_t unmapper;
+	bool unmapper_runs, unmapper_done; /* the latter atomic */
+	struct sy_remote *unmaps;
 };
 
 /* link.c. All with hub->lock held. */
@@ -170,6 +174,8 @@ bool sy_hub_settle(struct sy_hub *hub, struct sy_call *call);
 void *sy_hub_keeper(void *hub);
 /* The keeper looks again no later than this instant. Lock held. */
 void sy_hub_keep_by(struct sy_hub *hub, uint64_t instant_ns);
+/* When there is no keeper any more: no slab that was let go of stays mapped. */
+void sy_hub_unmap_all(struct sy_hub *hub);
 /* Ends its sleep. Lock held. */
 void sy_hub_wake_keeper(struct sy_hub *hub);
 

@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "guard.h"
 #include "hub_inner.h"
+#include "transport.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -110,6 +111,37 @@ static bool connect_next(struct sy_hub *hub)
 	return true;
 }
 
+static void *unmap(void *argument)
+{
+	struct sy_hub *hub = argument;
+
+	sy_shm_unmap(hub->unmaps);
+	__atomic_store_n(&hub->unmapper_done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void unmap_left(struct sy_hub *hub)
+{
+	if (hub->unmapper_runs && !__atomic_load_n(&hub->unmapper_done, __ATOMIC_ACQUIRE))
+		return;
+	if (hub->unmapper_runs)
+		pthread_join(hub->unmapper, NULL);
+	hub->unmapper_runs = hub->unmapper_done = false;
+	hub->unmaps = sy_shm_left();
+	if (hub->unmaps == NULL)
+		return;
+	hub->unmapper_runs = pthread_create(&hub->unmapper, NULL, unmap, hub) == 0;
+	if (!hub->unmapper_runs)
+		sy_shm_unmap(hub->unmaps);
+}
+
+void sy_hub_unmap_all(struct sy_hub *hub)
+{
+	if (hub->unmapper_runs)
+		pthread_join(hub->unmapper, NULL);
+	sy_shm_unmap(sy_shm_left());
+}
+
 /* Between two looks at the time of calls one thing is done that may take long, for all units at
  * once or for one of them. */
 static void look(struct sy_hub *hub)
@@ -125,6 +157,7 @@ static void look(struct sy_hub *hub)
 		tick_all(hub);
 	sy_hub_tend_graves(hub);
 	pthread_mutex_unlock(&hub->lock);
+	unmap_left(hub);
 	sy_block_rest(sy_clock_now_ns());
 	if (hub->config.tick != NULL)
 		hub->config.tick(hub->config.tick_context, sy_clock_now_ns());

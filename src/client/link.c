@@ -82,6 +82,8 @@ void sy_link_drop_connection(struct sy_link *link, int linger_ms)
 		link->door_fd = -1;
 		link->hub->lane_count--;
 	}
+	if (link->remote != NULL)
+		sy_hub_keep_by(link->hub, 0); /* has it unmapped */
 	sy_remote_unref(link->remote);
 	link->remote = NULL;
 	link->remote_session = 0;

@@ -26,6 +26,7 @@ enum {
 	 * stay there. */
 	NEAR_BYTES = 4 << 20,
 	POPULATE_BYTES = 64 << 20, /* populated between two looks at the clock */
+	UNMAP_BYTES = 64 << 20, /* at once: others who map something wait for that */
 	POPULATE_NS = 2000000000,
 };
 
@@ -142,16 +143,41 @@ static sy_status shm_read(struct sy_remote *remote, const struct sy_transfer *tr
 	return move(remote, transfer, false, ret_in_flight, err);
 }
 
-/* In a fork child the mappings are not there, and something of its own may be in their place. */
+static struct sy_remote *left; /* atomic; no lock: in a fork child nobody might give it up */
+
 static void shm_detach(struct sy_remote *remote)
 {
-	if (remote->fork_count == sy_local_fork_count()) {
-		munmap((void *)(uintptr_t)remote->base, remote->slab_bytes);
-		if (remote->view_base != NULL)
-			munmap((void *)(uintptr_t)remote->view_base, remote->slab_bytes);
-		sy_copy_pool_put(remote->pool);
+	remote->next_left = __atomic_load_n(&left, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&left, &remote->next_left, remote, true, __ATOMIC_RELEASE,
+	                                    __ATOMIC_RELAXED))
+		;
+}
+
+struct sy_remote *sy_shm_left(void)
+{
+	return __atomic_exchange_n(&left, NULL, __ATOMIC_ACQUIRE);
+}
+
+static void unmap(const uint8_t *base, uint64_t bytes)
+{
+	for (uint64_t part; base != NULL && bytes > 0; bytes -= part) {
+		part = sy_min_u64(bytes, UNMAP_BYTES);
+		munmap((void *)(uintptr_t)(base + bytes - part), part);
 	}
-	free(remote);
+}
+
+/* In a fork child the mappings are not there, and something of its own may be in their place. */
+void sy_shm_unmap(struct sy_remote *remote)
+{
+	for (struct sy_remote *next; remote != NULL; remote = next) {
+		next = remote->next_left;
+		if (remote->fork_count == sy_local_fork_count()) {
+			unmap(remote->base, remote->slab_bytes);
+			unmap(remote->view_base, remote->slab_bytes);
+			sy_copy_pool_put(remote->pool);
+		}
+		free(remote);
+	}
 }
 
 static const struct sy_transport SHM = {

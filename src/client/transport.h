@@ -49,6 +49,7 @@ struct sy_remote {
 	uint32_t refs;        /* atomic */
 	uint32_t fork_count;  /* of the process that attached it */
 	struct sy_copy_pool *pool; /* threads that help its copies; NULL: none */
+	struct sy_remote *next_left; /* of those that are to be unmapped */
 };
 
 struct sy_remote *sy_remote_ref(struct sy_remote *remote);
@@ -63,6 +64,11 @@ bool sy_transfer_lies_in(const struct sy_remote *remote, const struct sy_transfe
  * The mappings are not inherited over fork. SY_E_SYS. */
 sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnation,
                         uint64_t deadline_ns, struct sy_remote **ret_remote, sy_error *err);
+
+/* A slab that was let go of stays mapped until it is unmapped here: to give back its pages takes a
+ * quarter of a second a GiB, and who let go of it may hold a lock, or have a deadline. */
+struct sy_remote *sy_shm_left(void); /* takes all of this process; NULL: there are none */
+void sy_shm_unmap(struct sy_remote *left);
 
 struct sy_ucx_mover;
 struct sy_hello_result;

@@ -1,10 +1,11 @@
-/* Many units are dead, and their directory says nothing: what is to be done for each of them holds
- * up neither the deadlines of calls on the unit that lives nor their work. */
+/* What is to be done for units that are dead, be they many or large and their directory silent,
+ * holds up no call on the unit that lives. */
 #include "harness.h"
 
 #include <signal.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "cluster.h"
@@ -17,14 +18,22 @@ static const uint64_t SECOND_NS = 1000000000u;
 static struct cluster cluster;
 static bool hold_resolve; /* atomic */
 
+static bool is_set(const bool *flag)
+{
+	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+static void set(bool *flag, bool value)
+{
+	__atomic_store_n(flag, value, __ATOMIC_RELEASE);
+}
+
 static enum gate_says on_request(uint32_t unit_id, const struct sy_request *request,
                                  uint64_t age_ns)
 {
 	(void)unit_id;
 	(void)age_ns;
-	bool held = __atomic_load_n(&hold_resolve, __ATOMIC_ACQUIRE);
-
-	return held && request->op == SY_OP_RESOLVE_KEYS ? GATE_HOLD : GATE_PASS;
+	return is_set(&hold_resolve) && request->op == SY_OP_RESOLVE_KEYS ? GATE_HOLD : GATE_PASS;
 }
 
 static int start(void **state)
@@ -44,23 +53,39 @@ static int stop(void **state)
 	return 0;
 }
 
-static void die(void)
+/* The linker leads what the client unmaps through here. Both atomic. */
+static bool hold_unmapping, unmapping;
+
+int __real_munmap(void *at, size_t bytes);
+int __wrap_munmap(void *at, size_t bytes);
+
+int __wrap_munmap(void *at, size_t bytes)
 {
-	for (uint32_t u = 0; u < DEAD; u++)
+	for (int i = 0; i < 5000 && bytes >= SLAB_BYTES && is_set(&hold_unmapping); i++) {
+		set(&unmapping, true);
+		usleep(1000);
+	}
+	set(&unmapping, false);
+	return __real_munmap(at, bytes);
+}
+
+/* The first units. */
+static void die(uint32_t count)
+{
+	for (uint32_t u = 0; u < count; u++)
 		cluster_kill(&cluster, u, SIGKILL);
-	gate_directory_silent(true);
 }
 
 /* Nothing is left of what the test did. */
-static void live_again(sy_client *client)
+static void live_again(sy_client *client, uint32_t count)
 {
 	uint64_t rows[UNITS];
 	sy_error err = {0};
 
-	for (uint32_t u = 0; u < DEAD; u++)
+	for (uint32_t u = 0; u < count; u++)
 		gate_unit_gone(u);
 	gate_directory_silent(false);
-	for (uint32_t u = 0; u < DEAD; u++) {
+	for (uint32_t u = 0; u < count; u++) {
 		cluster_restart(&cluster, u);
 		gate_unit_new(u);
 	}
@@ -121,9 +146,10 @@ static void test_notices_for_the_dead_hold_up_nobody(void **state)
 	if (put_rows(client, UNITS, 10 * SECOND_NS, &err) != SY_OK ||
 	    sy_client_get(client, keys, DEAD, SY_GET_VIEW, 0, &view, &err) != SY_OK)
 		fail_msg("%s: %s", err.where, err.message);
-	die();
+	die(DEAD);
+	gate_directory_silent(true);
 	sy_result_free(view);
-	__atomic_store_n(&hold_resolve, true, __ATOMIC_RELEASE);
+	set(&hold_resolve, true);
 	/* Over all the pauses between tries to connect, which grow. */
 	for (int i = 0; i < CALLS; i++) {
 		uint64_t start_ns = sy_clock_now_ns(), given_ns = 50 * MS_NS;
@@ -132,8 +158,8 @@ static void test_notices_for_the_dead_hold_up_nobody(void **state)
 		back(&watch, start_ns, given_ns);
 	}
 	assert_null(result);
-	__atomic_store_n(&hold_resolve, false, __ATOMIC_RELEASE);
-	live_again(client);
+	set(&hold_resolve, false);
+	live_again(client, DEAD);
 	sy_client_close(client);
 	expect_punctual(&watch);
 }
@@ -151,7 +177,8 @@ static void test_a_put_past_the_dead(void **state)
 	(void)state;
 	if (put_rows(connected, UNITS, 10 * SECOND_NS, &err) != SY_OK)
 		fail_msg("%s: %s", err.where, err.message);
-	die();
+	die(DEAD);
+	gate_directory_silent(true);
 	for (size_t i = 0; i < COUNT_OF(clients); i++) {
 		uint64_t row = LIVING, start_ns, given_ns = 2 * SECOND_NS;
 
@@ -165,9 +192,37 @@ static void test_a_put_past_the_dead(void **state)
 			fail_msg("client %zu did not put what the living unit takes", i);
 		sy_result_free(result);
 	}
-	live_again(connected);
+	live_again(connected, DEAD);
 	sy_client_close(fresh);
 	sy_client_close(connected);
+	expect_punctual(&watch);
+}
+
+/* The slab of a dead unit is unmapped, which takes its time if it is large. */
+static void test_unmapping_holds_up_nobody(void **state)
+{
+	sy_client *client = open_client();
+	struct watch watch = {.what = "beside the unmapping of a slab"};
+	sy_result *result = NULL;
+	sy_error err = {0};
+
+	(void)state;
+	if (put_rows(client, UNITS, 10 * SECOND_NS, &err) != SY_OK)
+		fail_msg("%s: %s", err.where, err.message);
+	set(&hold_unmapping, true);
+	die(1);
+	for (int i = 0; i < 20000 && !is_set(&unmapping); i++)
+		usleep(1000);
+	assert_true(is_set(&unmapping));
+	set(&hold_resolve, true);
+	uint64_t start_ns = sy_clock_now_ns(), given_ns = 50 * MS_NS;
+	assert_int_equal(get_living(client, given_ns, &result, &err), SY_E_TIMEOUT);
+	back(&watch, start_ns, given_ns);
+	assert_true(is_set(&unmapping)); /* did not wait for it */
+	set(&hold_resolve, false);
+	set(&hold_unmapping, false);
+	live_again(client, 1);
+	sy_client_close(client);
 	expect_punctual(&watch);
 }
 
@@ -177,6 +232,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		PUNCTUAL(test_notices_for_the_dead_hold_up_nobody),
 		PUNCTUAL(test_a_put_past_the_dead),
+		PUNCTUAL(test_unmapping_holds_up_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
