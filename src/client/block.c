@@ -19,13 +19,15 @@ static const size_t KEPT_BYTES = UINT64_C(2) << 30;
 /* Where get follows get the kernel takes nothing: a page that it took is touched first again,
  * which costs more than to fill it. */
 static const uint64_t REST_NS = UINT64_C(3) * 1000 * 1000 * 1000;
+/* At once: of pages of 4 KiB that takes 20 ms, and deadlines wait. */
+static const size_t REST_BYTES = UINT64_C(256) << 20;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	void *data;
 	size_t bytes;
 	uint64_t since_ns;
-	bool lazy; /* the kernel was told that it may take it */
+	size_t lazy_bytes; /* the kernel was told that it may take these, the first of it */
 } kept[KEPT_COUNT];
 static size_t kept_bytes;
 static int tenders; /* clients whose keeper calls sy_block_rest */
@@ -75,15 +77,26 @@ static void *take_kept(size_t bytes)
 	return data;
 }
 
-/* Under the lock. */
-static void rest(uint64_t now_ns)
+/* Under the lock. True: there is more to tell than so many bytes. */
+static bool rest(uint64_t now_ns, size_t most_bytes)
 {
 	for (int i = 0; i < KEPT_COUNT; i++) {
-		if (kept[i].data == NULL || kept[i].lazy || now_ns < kept[i].since_ns + REST_NS)
+		size_t left = kept[i].bytes - kept[i].lazy_bytes;
+
+		if (kept[i].data == NULL || left == 0 || now_ns < kept[i].since_ns + REST_NS)
 			continue;
+		if (most_bytes == 0)
+			return true;
+		size_t part = sy_min_u64(left, most_bytes);
 		/* What was in it is nobody's. */
-		kept[i].lazy = madvise(kept[i].data, kept[i].bytes, MADV_FREE) == 0;
+		if (madvise((uint8_t *)kept[i].data + kept[i].lazy_bytes, part, MADV_FREE) != 0)
+			continue;
+		kept[i].lazy_bytes += part;
+		most_bytes -= part;
+		if (part < left)
+			return true;
 	}
+	return false;
 }
 
 static bool keep(void *data, size_t bytes)
@@ -98,12 +111,12 @@ static bool keep(void *data, size_t bytes)
 		kept[i].data = data;
 		kept[i].bytes = bytes;
 		kept[i].since_ns = sy_clock_now_ns();
-		kept[i].lazy = bytes < LAZY_BYTES;
+		kept[i].lazy_bytes = bytes < LAZY_BYTES ? bytes : 0;
 		kept_bytes += bytes;
 		done = true;
 	}
 	if (__atomic_load_n(&tenders, __ATOMIC_SEQ_CST) == 0)
-		rest(UINT64_MAX);
+		rest(UINT64_MAX, SIZE_MAX);
 	pthread_mutex_unlock(&lock);
 	return done;
 }
@@ -128,16 +141,22 @@ void sy_block_free(void *block, size_t bytes)
 		munmap(block, rounded(bytes));
 }
 
-void sy_block_rest(uint64_t now_ns)
+static bool rest_some(uint64_t now_ns, size_t most_bytes)
 {
 	if (pthread_mutex_trylock(&lock) != 0)
-		return;
-	rest(now_ns);
+		return false;
+	bool more = rest(now_ns, most_bytes);
 	pthread_mutex_unlock(&lock);
+	return more;
+}
+
+bool sy_block_rest(uint64_t now_ns)
+{
+	return rest_some(now_ns, REST_BYTES);
 }
 
 void sy_block_tend(bool begins)
 {
 	if (__atomic_add_fetch(&tenders, begins ? 1 : -1, __ATOMIC_SEQ_CST) == 0)
-		sy_block_rest(UINT64_MAX);
+		rest_some(UINT64_MAX, SIZE_MAX);
 }

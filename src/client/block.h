@@ -14,7 +14,8 @@ void sy_block_free(void *block, size_t bytes);
 /* A client begins, or ends, to call sy_block_rest now and then. Without one the kernel may take
  * what is kept at once. */
 void sy_block_tend(bool begins);
-/* Large ones that nobody asked for in the last seconds may be taken by the kernel from here on. */
-void sy_block_rest(uint64_t now_ns);
+/* Large ones that nobody asked for in the last seconds may be taken by the kernel from here on.
+ * True: it was told so of a part of them, and is to be told of the next. */
+bool sy_block_rest(uint64_t now_ns);
 
 #endif

@@ -158,10 +158,12 @@ static void look(struct sy_hub *hub)
 	sy_hub_tend_graves(hub);
 	pthread_mutex_unlock(&hub->lock);
 	unmap_left(hub);
-	sy_block_rest(sy_clock_now_ns());
+	bool more = sy_block_rest(sy_clock_now_ns());
 	if (hub->config.tick != NULL)
 		hub->config.tick(hub->config.tick_context, sy_clock_now_ns());
 	pthread_mutex_lock(&hub->lock);
+	if (more)
+		sy_hub_keep_by(hub, 0);
 }
 
 void *sy_hub_keeper(void *argument)

@@ -40,15 +40,20 @@ static long held_kib(const void *address)
 }
 
 /* A block as a get uses it; where it lay. */
-static uint8_t *used_block(void)
+static uint8_t *used_block_of(size_t bytes)
 {
-	uint8_t *block = sy_block_new(LARGE_BYTES);
+	uint8_t *block = sy_block_new(bytes);
 
 	assert_non_null(block);
 	assert_int_equal((uintptr_t)block % 64, 0);
-	memset(block, 7, LARGE_BYTES);
-	sy_block_free(block, LARGE_BYTES);
+	memset(block, 7, bytes);
+	sy_block_free(block, bytes);
 	return block;
+}
+
+static uint8_t *used_block(void)
+{
+	return used_block_of(LARGE_BYTES);
 }
 
 static void test_kept_while_it_is_used(void **state)
@@ -75,6 +80,22 @@ static void test_taken_after_a_rest(void **state)
 	sy_block_tend(false);
 }
 
+/* Whoever tends it has other things to look at in between. */
+static void test_taken_in_parts(void **state)
+{
+	enum { PARTS = 2, PART_BYTES = 256 << 20 };
+
+	(void)state;
+	sy_block_tend(true);
+	sy_block_rest(after_ns(REST_S + 1)); /* what other tests have left */
+	const uint8_t *block = used_block_of((size_t)PARTS * PART_BYTES);
+	for (int left = PARTS - 1; left >= 0; left--) {
+		assert_int_equal(sy_block_rest(after_ns(REST_S + 1)), left > 0);
+		assert_int_equal(held_kib(block), (long)left * PART_BYTES / 1024);
+	}
+	sy_block_tend(false);
+}
+
 static void test_taken_when_nobody_tends_it(void **state)
 {
 	(void)state;
@@ -92,6 +113,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kept_while_it_is_used),
 		cmocka_unit_test(test_taken_after_a_rest),
+		cmocka_unit_test(test_taken_in_parts),
 		cmocka_unit_test(test_taken_when_nobody_tends_it),
 	};
 
