@@ -27,7 +27,9 @@ struct sy_store {
 	struct sy_store_known known[SY_STORE_PUTS_MAX]; /* a ring: the oldest is forgotten */
 	size_t known_count; /* that ever were */
 	struct sy_resolved_keys *held; /* live resolves, newest first */
-	uint64_t ticked_ns; /* when the keeper called last */
+	/* the keeper's own */
+	uint64_t ticked_ns;  /* when it called last */
+	uint64_t stopped_ns; /* for which this process was stopped, not yet reckoned with */
 };
 
 /* One range of the slab that a live resolve lets be read. */

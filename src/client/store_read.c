@@ -248,12 +248,16 @@ void sy_store_let_all_go(struct sy_store *store)
 void sy_store_expire(void *context, uint64_t now_ns)
 {
 	struct sy_store *store = context;
-
-	pthread_mutex_lock(&store->lock);
 	/* A process that was stopped had no chance to read: the time does not count. */
 	uint64_t since_ns = store->ticked_ns == 0 ? 0 : now_ns - store->ticked_ns;
-	uint64_t stopped_ns = since_ns > STOPPED_NS ? since_ns : 0;
+
+	store->stopped_ns += since_ns > STOPPED_NS ? since_ns : 0;
 	store->ticked_ns = now_ns;
+	/* Who has it may look through much, and the keeper has deadlines to look at: next time. */
+	if (pthread_mutex_trylock(&store->lock) != 0)
+		return;
+	uint64_t stopped_ns = store->stopped_ns;
+	store->stopped_ns = 0;
 	for (struct sy_resolved_keys *held = store->held, *next; held != NULL; held = next) {
 		uint64_t pin_ns = 0;
 

@@ -2,6 +2,7 @@
  * holds up no call on the unit that lives. */
 #include "harness.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
@@ -11,12 +12,13 @@
 #include "cluster.h"
 #include "gate.h"
 #include "punctual.h"
+#include "store_inner.h"
 
 enum { DEAD = 8, UNITS = DEAD + 1, LIVING = DEAD, SLAB_BYTES = 8 << 20, BIG = 256 << 10 };
 static const uint64_t SECOND_NS = 1000000000u;
 
 static struct cluster cluster;
-static bool hold_resolve; /* atomic */
+static bool hold_resolve, store_held; /* atomic */
 
 static bool is_set(const bool *flag)
 {
@@ -226,6 +228,49 @@ static void test_unmapping_holds_up_nobody(void **state)
 	expect_punctual(&watch);
 }
 
+static void *hold_store(void *store_lock)
+{
+	pthread_mutex_lock(store_lock);
+	set(&store_held, true);
+	/* Longer than the keeper goes without a look at what the store holds, or than the call. */
+	for (int i = 0; i < 6000 && is_set(&store_held); i++)
+		usleep(1000);
+	set(&store_held, false);
+	pthread_mutex_unlock(store_lock);
+	return NULL;
+}
+
+/* Another thread looks through what the store holds, which takes its time if that is much. */
+static void test_a_store_at_work_holds_up_nobody(void **state)
+{
+	sy_store_options options = {.directory = gate_directory(), .control = SY_CONTROL_ZMQ,
+	                            .timeout_ns = 20 * SECOND_NS};
+	struct watch watch = {.what = "beside a store at work"};
+	sy_key key = {LIVING, "x", 1};
+	sy_unit_keys keys = {LIVING, &key, 1};
+	sy_resolved_keys *resolved = NULL;
+	uint64_t given_ns = 3 * SECOND_NS / 2;
+	pthread_t holder;
+	sy_store *store;
+
+	(void)state;
+	assert_int_equal(sy_store_open(&options, &store, NULL), SY_OK);
+	set(&hold_resolve, true);
+	assert_int_equal(pthread_create(&holder, NULL, hold_store, &store->lock), 0);
+	for (int i = 0; i < 20000 && !is_set(&store_held); i++)
+		usleep(1000);
+	uint64_t start_ns = sy_clock_now_ns();
+	assert_int_equal(sy_store_resolve_keys(store, &keys, 1, sy_deadline_after(given_ns), &resolved,
+	                                       NULL), SY_E_TIMEOUT);
+	back(&watch, start_ns, given_ns);
+	assert_true(is_set(&store_held)); /* did not wait for it */
+	set(&store_held, false);
+	pthread_join(holder, NULL);
+	set(&hold_resolve, false);
+	sy_store_close(store);
+	expect_punctual(&watch);
+}
+
 int main(int argc, char **argv)
 {
 	cluster_main(argc, argv);
@@ -233,6 +278,7 @@ int main(int argc, char **argv)
 		PUNCTUAL(test_notices_for_the_dead_hold_up_nobody),
 		PUNCTUAL(test_a_put_past_the_dead),
 		PUNCTUAL(test_unmapping_holds_up_nobody),
+		PUNCTUAL(test_a_store_at_work_holds_up_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
