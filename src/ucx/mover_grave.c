@@ -9,7 +9,9 @@ enum { PROVE_MAX = 16 }; /* peers at a time */
 
 /* A caller whose deadline has come waits so long for the end of what it gave up. */
 static const uint64_t SETTLE_NS = 20 * 1000 * 1000;
-static const uint64_t PROVE_NS = 5 * 1000 * 1000;
+/* Of one look at all lanes, and of one lane of it; a lane that comes after the end is moved on,
+ * and not waited for. */
+static const uint64_t POLL_NS = 20 * 1000 * 1000, PROVE_NS = 5 * 1000 * 1000;
 
 /* Every operation has ended and the connection is finished, so nothing touches the buffer. */
 static bool is_settled(struct sy_mover_lane *lane)
@@ -183,10 +185,10 @@ static bool prove_one(struct sy_mover_lane *lane, struct sy_ucx_peer *peer)
 	return true;
 }
 
-static void prove(struct sy_mover_lane *lane)
+static void prove(struct sy_mover_lane *lane, uint64_t end_ns)
 {
 	struct sy_ucx_mover *mover = lane->mover;
-	uint64_t until_ns = sy_clock_now_ns() + PROVE_NS;
+	uint64_t until_ns = sy_min_u64(sy_clock_now_ns() + PROVE_NS, end_ns);
 	struct sy_ucx_peer *peers[PROVE_MAX];
 	bool all;
 
@@ -217,7 +219,7 @@ static bool has_grave(const struct sy_mover_lane *lane)
 	return grave != NULL;
 }
 
-static void poll_lane(struct sy_mover_lane *lane)
+static void poll_lane(struct sy_mover_lane *lane, uint64_t end_ns)
 {
 	struct sy_ucx_mover *mover = lane->mover;
 
@@ -236,7 +238,7 @@ static void poll_lane(struct sy_mover_lane *lane)
 		ended(mover, grave, SY_TRANSFER_FLUSHED);
 		pthread_mutex_unlock(&mover->lock);
 	}
-	prove(lane);
+	prove(lane, end_ns);
 	pthread_mutex_lock(&mover->lock);
 	sy_mover_lane_give(lane);
 	pthread_mutex_unlock(&mover->lock);
@@ -244,8 +246,11 @@ static void poll_lane(struct sy_mover_lane *lane)
 
 void sy_ucx_mover_poll(struct sy_ucx_mover *mover)
 {
+	uint64_t end_ns = sy_clock_now_ns() + POLL_NS;
+	uint32_t first = mover->first_polled++; /* each lane's units are waited for in turn */
+
 	for (uint32_t i = 0; i < SY_JOIN_LANES_MAX; i++)
-		poll_lane(&mover->lanes[i]);
+		poll_lane(&mover->lanes[(first + i) % SY_JOIN_LANES_MAX], end_ns);
 }
 
 bool sy_ucx_mover_ended(struct sy_ucx_mover *mover, struct sy_ucx_ended *ret_ended)

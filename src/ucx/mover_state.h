@@ -127,6 +127,7 @@ struct sy_ucx_mover {
 	uint64_t written_bytes, read_bytes, direct_bytes;
 	uint64_t register_count; /* atomic */
 	bool no_large;           /* atomic: a larger buffer could not be registered */
+	uint32_t first_polled;   /* lane of the next poll; of the one thread that polls */
 };
 
 static const uint64_t SY_MOVER_TCP_FLUSH_NS = 1000 * 1000 * 1000;

@@ -3,6 +3,7 @@
  * Whatever a transfer that was given up still does, it does where nobody else has anything: memory
  * that its caller has back, and regions that were proved finished, carry patterns that are looked
  * at until the end. */
+#include "mover_state.h"
 #include "ucx_rig.h"
 
 static void test_sizes(void **state)
@@ -119,7 +120,7 @@ enum { HURT_RANGES = 256 };
 struct hurt {
 	struct rig *rig;
 	bool write;
-	uint64_t timeout_ns;
+	uint64_t timeout_ns, offset, nbytes; /* in the slab */
 	uint8_t *memory;
 	sy_status status;
 	bool in_flight;
@@ -132,12 +133,13 @@ static void *run_hurt(void *argument)
 	struct sy_range ranges[HURT_RANGES];
 	const struct sy_ucx_transfer transfer = {
 		.ranges = ranges, .count = HURT_RANGES, .write = hurt->write,
+		.base_offset = hurt->offset,
 		.deadline_ns = sy_clock_now_ns() + hurt->timeout_ns,
 		.name = {.session = SESSION, .seq = 9, .slot = 3},
 	};
 
 	for (int i = 0; i < HURT_RANGES; i++)
-		ranges[i] = (struct sy_range){.nbytes = LARGE_BYTES, .to = hurt->memory};
+		ranges[i] = (struct sy_range){.nbytes = hurt->nbytes, .to = hurt->memory};
 	hurt->status = sy_ucx_move(hurt->rig->peer, &transfer, &hurt->in_flight, &hurt->err);
 	return NULL;
 }
@@ -151,6 +153,7 @@ static void hurt_in_the_middle(struct rig *rig, struct hurt *hurt, int signal)
 
 	hurt->rig = rig;
 	hurt->memory = memory;
+	hurt->nbytes = LARGE_BYTES;
 	memset(hurt->memory, hurt->write ? 0xa5 : 0, LARGE_BYTES);
 	memset(rig->slab, hurt->write ? 0 : 0xa5, LARGE_BYTES);
 	must_move(rig->peer, true, LARGE_BYTES, memory, 1); /* it is connected */
@@ -217,6 +220,68 @@ static void test_stopped(void **state)
 		free(hurt.memory);
 		free(more);
 	}
+}
+
+/* The instants of one poll that a lane is waited for until, where they lie ahead. */
+static struct { uint64_t first_ns, last_ns; } waits;
+static pthread_t poller;
+
+void __real_sy_mover_lane_wait(struct sy_mover_lane *lane, uint64_t until_ns);
+void __wrap_sy_mover_lane_wait(struct sy_mover_lane *lane, uint64_t until_ns);
+
+void __wrap_sy_mover_lane_wait(struct sy_mover_lane *lane, uint64_t until_ns)
+{
+	if (pthread_equal(pthread_self(), poller) && until_ns > sy_clock_now_ns()) {
+		waits.first_ns = sy_min_u64(waits.first_ns, until_ns);
+		waits.last_ns = sy_max_u64(waits.last_ns, until_ns);
+	}
+	__real_sy_mover_lane_wait(lane, until_ns);
+}
+
+/* Transfers on many lanes are given up, and the unit that would prove their ends says nothing:
+ * whoever polls has other things to do. */
+static void test_a_poll_of_many_lanes(void **state)
+{
+	enum { LANES = 8, PART = SLAB_BYTES / LANES, POLLS = 60, POLL_NS = 20 * 1000 * 1000 };
+	struct hurt hurts[LANES];
+	pthread_t threads[LANES];
+	struct rig rig;
+	uint64_t end_ns = sy_clock_now_ns() + 60 * SECOND_NS;
+
+	(void)state;
+	rig_start(&rig, 0);
+	memset(rig.slab, 0, SLAB_BYTES);
+	for (int i = 0; i < LANES; i++) {
+		hurts[i] = (struct hurt){.rig = &rig, .write = true, .timeout_ns = 6 * SECOND_NS,
+		                         .memory = malloc(PART), .nbytes = PART,
+		                         .offset = (uint64_t)i * PART};
+		memset(hurts[i].memory, 0xa5, PART);
+		assert_int_equal(pthread_create(&threads[i], NULL, run_hurt, &hurts[i]), 0);
+	}
+	for (int i = 0; i < LANES; i++) {
+		while (peek(rig.slab + hurts[i].offset) != 0xa5)
+			assert_true(sy_clock_now_ns() < end_ns);
+	}
+	kill(rig.child, SIGSTOP);
+	for (int i = 0; i < LANES; i++) {
+		pthread_join(threads[i], NULL);
+		assert_true(hurts[i].in_flight);
+		free(hurts[i].memory);
+	}
+	poller = pthread_self();
+	for (int polls = 0; polls < POLLS;) {
+		waits.first_ns = UINT64_MAX;
+		waits.last_ns = 0;
+		sy_ucx_mover_poll(rig.mover);
+		assert_true(sy_clock_now_ns() < end_ns);
+		if (waits.last_ns == 0) /* their connections are not closed yet */
+			continue;
+		assert_in_range(waits.last_ns - waits.first_ns, 0, POLL_NS);
+		polls++;
+	}
+	kill(rig.child, SIGCONT);
+	wait_for_graves(&rig);
+	rig_stop(&rig);
 }
 
 static void test_poisoned(void **state)
@@ -404,6 +469,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_policy), cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_killed), cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_a_poll_of_many_lanes),
 		cmocka_unit_test(test_poisoned), cmocka_unit_test(test_fenced),
 		cmocka_unit_test(test_clients_killed),
 	};
