@@ -62,6 +62,8 @@ static sy_status open_process(struct sy_daemon_loop *loop, sy_error *err)
 	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (loop->signal_fd < 0 || loop->epoll_fd < 0)
 		return sy_fail(err, SY_E_SYS, __func__, "no descriptors: %s", strerror(errno));
+	if (!sy_daemon_watch(&loop->daemons[0], loop->signal_fd, SY_DAEMON_SIGNAL, 0))
+		return sy_fail(err, SY_E_SYS, __func__, "cannot watch signals: %s", strerror(errno));
 	return SY_OK;
 }
 
@@ -259,7 +261,7 @@ static uint32_t descriptors_needed(const struct sy_daemon *daemon)
 }
 
 /* Messages wait in the sockets meanwhile: nobody is answered by an incarnation that the
- * directory does not know. */
+ * directory does not know. Who says that it is ready has all that it needs. */
 static sy_status enter_directory(struct sy_daemon *daemon, sy_error *err)
 {
 	const struct sy_unit_config *config = &daemon->config;
@@ -269,6 +271,8 @@ static sy_status enter_directory(struct sy_daemon *daemon, sy_error *err)
 		status = sy_process_need_descriptors(descriptors_needed(daemon), err);
 	if (status == SY_OK && config->directory != NULL)
 		status = take_slot(daemon, &info, err);
+	if (status == SY_OK && !sy_daemon_watch_all(daemon))
+		status = sy_fail(err, SY_E_SYS, __func__, "cannot watch the sockets: %s", strerror(errno));
 	if (status == SY_OK && config->ready != NULL)
 		config->ready(config->ready_context, &info);
 	return status;

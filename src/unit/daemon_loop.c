@@ -306,7 +306,7 @@ static sy_status turn(struct sy_daemon_loop *loop, sy_error *err)
 	return SY_OK;
 }
 
-static bool watch_all(struct sy_daemon *daemon)
+bool sy_daemon_watch_all(struct sy_daemon *daemon)
 {
 	return sy_daemon_watch(daemon, sy_control_server_fd(daemon->control), SY_DAEMON_CONTROL, 0) &&
 	       sy_daemon_watch(daemon, sy_local_server_fd(daemon->local), SY_DAEMON_LOCAL, 0) &&
@@ -320,15 +320,11 @@ static bool watch_all(struct sy_daemon *daemon)
 
 sy_status sy_daemon_turn(struct sy_daemon_loop *loop, sy_error *err)
 {
-	bool ok = sy_daemon_watch(&loop->daemons[0], loop->signal_fd, SY_DAEMON_SIGNAL, 0);
-	for (uint32_t i = 0; ok && i < loop->count; i++) {
+	for (uint32_t i = 0; i < loop->count; i++) {
 		struct sy_daemon *daemon = &loop->daemons[i];
-		ok = watch_all(daemon);
 		daemon->turn_ns = sy_clock_now_ns();
 		daemon->control_due = true;
 	}
-	if (!ok)
-		return sy_fail(err, SY_E_SYS, __func__, "cannot watch the sockets: %s", strerror(errno));
 	sy_spin_init(&loop->spin);
 	sy_status status = SY_OK;
 	while (status == SY_OK && !loop->stop)

@@ -117,7 +117,9 @@ void sy_daemon_peer_done(void *daemon, uint64_t token);
 /* This unit takes part in the turn that is under way. */
 void sy_daemon_touch(struct sy_daemon *daemon, uint64_t now_ns);
 
-/* Adds the sockets to the epoll set and turns until `stop`. SY_E_SYS. */
+/* Adds what this unit has open to the epoll set. False and errno: the system refuses. */
+bool sy_daemon_watch_all(struct sy_daemon *daemon);
+/* Turns until `stop`. SY_E_SYS. */
 sy_status sy_daemon_turn(struct sy_daemon_loop *loop, sy_error *err);
 
 #endif

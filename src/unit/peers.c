@@ -64,19 +64,36 @@ uint32_t sy_peers_find(const struct sy_peers *peers, uint64_t token)
 	return 0;
 }
 
+/* The door is the client's, too, and stays open there: closing ours alone would leave it in the
+ * set. */
+static void end_lane(struct sy_peers *peers, struct sy_peer *peer)
+{
+	if (peer->door_fd >= 0) {
+		(void)epoll_ctl(peers->epoll_fd, EPOLL_CTL_DEL, peer->door_fd, NULL);
+		close(peer->door_fd);
+	}
+	peer->door_fd = -1;
+	sy_bell_unmap(peer->bell);
+	peer->bell = NULL;
+	sy_lane_done(&peer->lane);
+}
+
 bool sy_peers_join(struct sy_peers *peers, uint32_t index, const struct sy_local_lane *handed)
 {
 	struct sy_peer *peer = &peers->items[index];
-	bool mapped = peer->door_fd < 0 && sy_lane_map(handed->lane_fd, &peers->budget, &peer->lane);
-	if (mapped) {
+	bool joined = peer->door_fd < 0 && sy_lane_map(handed->lane_fd, &peers->budget, &peer->lane);
+	if (joined) {
 		peer->door_fd = handed->door_fd;
 		peer->bell = sy_bell_map(handed->bell_fd);
+		joined = peer->bell != NULL;
+		if (!joined) /* what lies in it already could not be answered */
+			end_lane(peers, peer);
 	} else {
 		close(handed->door_fd);
 	}
 	close(handed->lane_fd);
 	close(handed->bell_fd);
-	return mapped && peer->bell != NULL;
+	return joined;
 }
 
 uint64_t sy_peers_route(const struct sy_peers *peers, uint32_t index)
@@ -120,20 +137,6 @@ uint32_t sy_peers_next_work(struct sy_peers *peers)
 		peers->items[index].at_work = false;
 	}
 	return index;
-}
-
-/* The door is the client's, too, and stays open there: closing ours alone would leave it in the
- * set. */
-static void end_lane(struct sy_peers *peers, struct sy_peer *peer)
-{
-	if (peer->door_fd >= 0) {
-		(void)epoll_ctl(peers->epoll_fd, EPOLL_CTL_DEL, peer->door_fd, NULL);
-		close(peer->door_fd);
-	}
-	peer->door_fd = -1;
-	sy_bell_unmap(peer->bell);
-	peer->bell = NULL;
-	sy_lane_done(&peer->lane);
 }
 
 void sy_peers_end(struct sy_peers *peers, uint32_t index)

@@ -343,6 +343,8 @@ static void test_what_is_no_lane_is_refused(void **state)
 		int lane_fd = -1, null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 		greet(rig, &bad);
 		assert_int_equal(sy_lane_make(&bad.budget, &bad.lane, &lane_fd, NULL), SY_OK);
+		/* It is not answered: there may be no bell to ring. */
+		say(&bad, &(struct sy_request){.op = SY_OP_STATS, .first_notice = 1});
 		const struct sy_local_lane lanes[] = {
 			{null_fd, bad.bell_fd, bad.door_fd},
 			{lane_fd, null_fd, bad.door_fd},
