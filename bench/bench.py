@@ -20,6 +20,7 @@ TransferQueue's own storage and Mooncake behind it are measured through its API,
 by the suite transferqueue, whose Ray comes into build/venv-tq, where it installs.
 """
 
+import functools
 import json
 import os
 import signal
@@ -93,7 +94,7 @@ def run_group(options, group):
     try:
         with Servers(options, group, memory - need) as servers:
             records, ok = run_driver(options, group, servers)
-    except (RuntimeError, subprocess.SubprocessError) as fault:
+    except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as fault:
         return [], False, [f"{group.name}: not measured: {fault}"]
     return records, ok, servers.notes
 
@@ -209,26 +210,56 @@ def main():
         print("\n".join(names(options)))
         return 0
     pin(options)
-    records, notes, all_ok, start = [], [], True, time.monotonic()
-    for group in groups(options):
-        found, ok, said = run_group(options, group)
-        records, notes, all_ok = records + found, notes + said, all_ok and ok
-    for run in (run_resolve, run_tier, run_single):
-        found, ok = run(options)
-        records, all_ok = records + found, all_ok and ok
-    show(records, sorted(set(notes)))
+    records, start = [], time.monotonic()
+    try:
+        ok = measure(options, records)
+    finally:  # what was measured is there, however it ended
+        write(options, records)
+    say(f"bench: {time.monotonic() - start:.0f} s")
+    return 0 if ok else 1
+
+
+def measure(options, records):
+    """Appends to the records as they come. False: something failed."""
+    notes, all_ok = [], True
+    try:
+        for group in groups(options):
+            found, ok, said = run_group(options, group)
+            records += found
+            notes, all_ok = notes + said, all_ok and ok
+        for name, run in (("resolve", run_resolve), ("tier", run_tier), ("single", run_single)):
+            run = functools.partial(run, options)
+            all_ok = attempt(name, records, notes, run) and all_ok
+    finally:
+        show(records, sorted(set(notes)))
     for suite, cases in ALONE.items():
         if any(wanted(options, case, suite) for case in cases):
-            found, ok = run_alone(options, suite)
-            records, all_ok = records + found, all_ok and ok
+            said = []
+            run = functools.partial(run_alone, options, suite)
+            all_ok = attempt(suite, records, said, run) and all_ok
+            for line in said:
+                print(line)
+    return all_ok
+
+
+def attempt(name, records, notes, run):
+    """A suite that cannot be measured takes nothing from the others."""
+    try:
+        found, ok = run()
+    except (OSError, ValueError, subprocess.SubprocessError) as fault:
+        notes.append(f"{name}: not measured: {fault}")
+        return False
+    records += found
+    return ok
+
+
+def write(options, records):
     if options.json:
         with open(options.json, "w") as file:
             json.dump([dict.fromkeys(FIELDS) | record for record in records], file, indent=1)
     if options.svg:
         with open(options.svg, "w") as file:
             file.write(plot.svg(records))
-    say(f"bench: {time.monotonic() - start:.0f} s")
-    return 0 if all_ok else 1
 
 
 def interrupt(*_):

@@ -239,8 +239,9 @@ class Servers:
         for one in self.apart:
             one.end()
         for run_dir in self.run_dirs:
-            subprocess.run([self.slabyard, "down", "--run-dir", run_dir],
-                           stdout=subprocess.DEVNULL, timeout=PATIENCE_S)  # fmt: skip
+            with contextlib.suppress(subprocess.TimeoutExpired):  # the rest is ended
+                subprocess.run([self.slabyard, "down", "--run-dir", run_dir],
+                               stdout=subprocess.DEVNULL, timeout=PATIENCE_S)  # fmt: skip
         for process in self.processes:
             process.send_signal(signal.SIGTERM)
         for process in self.processes:
