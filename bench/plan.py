@@ -130,7 +130,7 @@ def groups():
     for value_bytes, ops in ((MIB, 50), (64 * MIB, 4), (GIB, 1)):
         cases = singles(value_bytes, "large", ops)
         plan.append(Group(size_name(value_bytes), GIB // value_bytes, value_bytes, cases))
-    plan[-1].peers = False  # neither takes a value of 1 GiB
+    plan[-1].peers = False  # memcached takes no value of 1 GiB, redis none as it comes
     grpo = [Case("grpo-put", "grpo", "cput", 512, 10), Case("grpo-get", "grpo", "cget", 512, 10)]
     plan.append(Group("GRPO", 100 * 512, 0, grpo))
     for kind in ("threads", "processes"):
