@@ -22,9 +22,15 @@ void *payload_memory(size_t bytes)
 	return memory;
 }
 
+/* More, so that all rows at once have other bytes the next time; of one large row no more. */
+static uint32_t slots_for(uint32_t row_count)
+{
+	return row_count + (row_count < 1024 ? row_count / 16 : 64);
+}
+
 static size_t data_bytes(const struct payload *payload, const struct payload_column *column)
 {
-	return sy_align_up((size_t)column->offsets[payload->row_count] + 1, 8);
+	return sy_align_up((size_t)column->offsets[payload->slot_count] + 1, 8);
 }
 
 static void fill(struct payload *payload, struct payload_column *column, struct sy_prng *prng)
@@ -72,11 +78,12 @@ void payload_make(struct payload *payload, uint32_t row_count, uint64_t value_by
 	struct sy_prng prng;
 
 	sy_prng_seed(&prng, value_bytes);
-	*payload = (struct payload){.row_count = row_count, .column_count = 1};
+	*payload = (struct payload){.row_count = row_count, .slot_count = slots_for(row_count),
+	                            .column_count = 1};
 	*column = (struct payload_column){.field = "v", .kind = SY_KIND_BYTES, .dense = true,
 	                                  .max_bytes = value_bytes};
-	column->offsets = payload_memory((row_count + (size_t)1) * sizeof *column->offsets);
-	for (uint32_t i = 0; i <= row_count; i++)
+	column->offsets = payload_memory((payload->slot_count + (size_t)1) * sizeof *column->offsets);
+	for (uint32_t i = 0; i <= payload->slot_count; i++)
 		column->offsets[i] = i * value_bytes;
 	fill(payload, column, &prng);
 	make_keys(payload, &prng);
@@ -93,13 +100,14 @@ void payload_make_grpo(struct payload *payload, uint32_t row_count)
 		{.field = "token_mask", .dtype = SY_DTYPE_F32, .rank = 1},
 	};
 	struct sy_prng prng;
-	uint32_t *tokens = payload_memory(row_count * sizeof *tokens);
+	uint32_t slot_count = slots_for(row_count);
+	uint32_t *tokens = payload_memory(slot_count * sizeof *tokens);
 
 	sy_prng_seed(&prng, row_count);
-	*payload = (struct payload){.row_count = row_count,
+	*payload = (struct payload){.row_count = row_count, .slot_count = slot_count,
 	                            .column_count = sizeof columns / sizeof columns[0]};
 	memcpy(payload->columns, columns, sizeof columns);
-	for (uint32_t i = 0; i < row_count; i++)
+	for (uint32_t i = 0; i < slot_count; i++)
 		tokens[i] = TOKENS_MIN + (uint32_t)sy_prng_below(&prng, TOKENS_MAX - TOKENS_MIN + 1);
 	for (uint32_t c = 0; c < payload->column_count; c++) {
 		struct payload_column *column = &payload->columns[c];
@@ -107,13 +115,13 @@ void payload_make_grpo(struct payload *payload, uint32_t row_count)
 
 		column->kind = SY_KIND_TENSOR;
 		column->max_bytes = element_bytes * (column->dense ? 1 : TOKENS_MAX);
-		column->offsets = payload_memory((row_count + (size_t)1) * sizeof *column->offsets);
-		for (uint32_t i = 0; i < row_count; i++)
+		column->offsets = payload_memory((slot_count + (size_t)1) * sizeof *column->offsets);
+		for (uint32_t i = 0; i < slot_count; i++)
 			column->offsets[i + 1] =
 				column->offsets[i] + element_bytes * (column->dense ? 1 : tokens[i]);
 		fill(payload, column, &prng);
 	}
-	munmap(tokens, row_count * sizeof *tokens);
+	munmap(tokens, slot_count * sizeof *tokens);
 	make_keys(payload, &prng);
 }
 
@@ -125,7 +133,7 @@ void payload_done(struct payload *payload)
 		struct payload_column *column = &payload->columns[c];
 
 		munmap(column->data, data_bytes(payload, column));
-		munmap(column->offsets, (count + (size_t)1) * sizeof *column->offsets);
+		munmap(column->offsets, (payload->slot_count + (size_t)1) * sizeof *column->offsets);
 	}
 	munmap(payload->rows, count * sizeof *payload->rows);
 	munmap(payload->order, count * sizeof *payload->order);

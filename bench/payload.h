@@ -4,8 +4,8 @@
  * permutation. Batches take positions side by side, so that a batch is replaced as a whole and
  * yet has rows from everywhere; single rows are taken in the order of order[], another one.
  *
- * The bytes lie in *slots*, as many as rows, side by side column by column. A put writes rows from
- * slots that follow each other, another range each time, and held[position] remembers which slot
+ * The bytes lie in *slots*, some more than rows, side by side column by column. A put writes rows
+ * from slots that follow each other, another range each time; held[position] remembers which slot
  * a contender has the bytes of: so a get that returns older bytes, or another row's, is seen. */
 #ifndef SY_BENCH_PAYLOAD_H
 #define SY_BENCH_PAYLOAD_H
@@ -28,7 +28,7 @@ struct payload_column {
 };
 
 struct payload {
-	uint32_t row_count, column_count;
+	uint32_t row_count, slot_count, column_count;
 	struct payload_column columns[PAYLOAD_COLUMNS_MAX];
 	uint64_t *rows;   /* the row number of each position */
 	uint32_t *order;  /* positions in random order */

@@ -59,7 +59,7 @@ static struct batch batch_of(struct worker *worker, uint32_t op)
 	uint32_t rows = worker->of->rows, workers = run_workers(worker->run);
 	uint64_t turn = (uint64_t)worker->round * worker->of->ops + op;
 	uint64_t unit = turn % (payload->row_count / rows / workers) * workers + worker->number;
-	uint64_t slot = mixed(turn * workers + worker->number + 1) % (payload->row_count - rows + 1);
+	uint64_t slot = mixed(turn * workers + worker->number + 1) % (payload->slot_count - rows + 1);
 
 	return batch_at(worker, (uint32_t)(unit * rows), rows, (uint32_t)slot);
 }
