@@ -138,7 +138,7 @@ static void test_notices_for_the_dead_hold_up_nobody(void **state)
 	enum { CALLS = 48 };
 	sy_client *client = open_client();
 	struct watch watch = {.what = "beside notices for dead units"};
-	sy_result *view, *result = NULL;
+	sy_result *view = NULL, *result = NULL;
 	sy_key keys[DEAD];
 	sy_error err = {0};
 
