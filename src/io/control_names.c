@@ -22,7 +22,8 @@ enum { TCP_BYTES = sizeof tcp - 1, HOLDERS = 2 /* who waits, and the thread */ }
 
 struct sy_control_lookup {
 	_Atomic uint32_t holders;
-	int through_fd; /* readable once `found` is there */
+	atomic_bool through; /* `found` is there */
+	int through_fd;      /* readable then */
 	struct sy_control_addresses found;
 	char endpoint[SY_CONTROL_ENDPOINT_BYTES];
 };
@@ -102,6 +103,7 @@ static void *run(void *argument)
 {
 	struct sy_control_lookup *lookup = argument;
 	sy_control_look_up(lookup->endpoint, &lookup->found);
+	atomic_store(&lookup->through, true);
 	(void)eventfd_write(lookup->through_fd, 1);
 	sy_control_lookup_leave(lookup);
 	return NULL;
@@ -149,7 +151,7 @@ bool sy_control_lookup_wait(struct sy_control_lookup *lookup, uint64_t until_ns,
 	struct pollfd wait = {.fd = lookup->through_fd, .events = POLLIN};
 	for (uint64_t now = sy_clock_now_ns();; now = sy_clock_now_ns()) {
 		int ready = poll(&wait, 1, sy_clock_poll_ms(now, until_ns));
-		if (ready > 0) {
+		if (ready > 0 && atomic_load(&lookup->through)) {
 			*ret_addresses = lookup->found;
 			return true;
 		}
