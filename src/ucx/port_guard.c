@@ -65,8 +65,8 @@ static bool is_at(int fd, const struct sockaddr *address, bool listens)
 	return strcmp(is, wanted) == 0;
 }
 
-/* Calls `act`, until that says it is enough, for each socket of this process that is there. */
-static int find(const struct sockaddr *address, bool listens, bool (*act)(int fd))
+/* The first socket of this process that is there, or -1; with `act` that is called for all. */
+static int find(const struct sockaddr *address, bool listens, void (*act)(int fd))
 {
 	DIR *open_ones = opendir("/proc/self/fd");
 	uint64_t number;
@@ -76,8 +76,12 @@ static int find(const struct sockaddr *address, bool listens, bool (*act)(int fd
 		entry = readdir(open_ones);
 		if (entry == NULL)
 			break;
-		if (sy_parse_u64(entry->d_name, strlen(entry->d_name), &number, NULL) == SY_OK &&
-		    is_at((int)number, address, listens) && act((int)number))
+		if (sy_parse_u64(entry->d_name, strlen(entry->d_name), &number, NULL) != SY_OK ||
+		    !is_at((int)number, address, listens))
+			continue;
+		if (act != NULL)
+			act((int)number);
+		else
 			found = (int)number;
 	}
 	if (open_ones != NULL)
@@ -85,32 +89,22 @@ static int find(const struct sockaddr *address, bool listens, bool (*act)(int fd
 	return found;
 }
 
-static bool take(int fd)
-{
-	(void)fd;
-	return true;
-}
-
-static bool shut(int fd)
-{
-	(void)shutdown(fd, SHUT_RDWR);
-	return true;
-}
-
 /* Nothing more comes once it is shut; what had come before is still to be read. */
-static bool cut(int fd)
+static void cut(int fd)
 {
 	uint8_t rest[256];
 
 	(void)shutdown(fd, SHUT_RDWR);
 	while (recv(fd, rest, sizeof rest, MSG_DONTWAIT) > 0)
 		;
-	return false;
 }
 
 void sy_port_guard_shut(const struct sockaddr *address)
 {
-	(void)find(address, true, shut);
+	int fd = find(address, true, NULL);
+
+	if (fd >= 0)
+		(void)shutdown(fd, SHUT_RDWR);
 }
 
 void sy_port_guard_cut(const struct sockaddr *address)
@@ -173,7 +167,7 @@ static void give_up(struct sy_port_guard *guard)
 void sy_port_guard_open(struct sy_port_guard *guard, const struct sockaddr *address)
 {
 	*guard = (struct sy_port_guard){
-		.fd = is_wildcard(address) ? -1 : find(address, true, take),
+		.fd = is_wildcard(address) ? -1 : find(address, true, NULL),
 		.is_v6 = address->sa_family == AF_INET6, .own = host_of(address)};
 	if (guard->fd >= 0 && !attach(guard))
 		give_up(guard);

@@ -139,8 +139,6 @@ int64_t sy_disk_move(const struct sy_disk *disk, const struct sy_disk_request *r
 
 void sy_disk_finish(struct sy_disk *disk, const struct sy_disk_request *request, int64_t result)
 {
-	if (result > 0) /* less than was asked is no end yet */
-		result = sy_disk_move(disk, request, result);
 	const struct sy_disk_job *job = &disk->active[request->active].job;
 	uint8_t *part = disk->config.slab + job->offset;
 	bool whole = result == (int64_t)(request->count * SY_RECORD_BLOCK_BYTES);

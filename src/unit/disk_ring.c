@@ -80,7 +80,10 @@ static void complete(struct sy_disk_ring *ring, uint64_t number, int result)
 	}
 	ring->busy[number] = false;
 	ring->busy_count--;
-	sy_disk_finish(ring->disk, &ring->requests[number], result);
+	const struct sy_disk_request *request = &ring->requests[number];
+	/* Less than was asked is no end yet. */
+	sy_disk_finish(ring->disk, request,
+	               result > 0 ? sy_disk_move(ring->disk, request, result) : result);
 }
 
 static void *work(void *argument)

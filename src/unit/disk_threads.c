@@ -13,9 +13,8 @@ static void *work(void *argument)
 	const struct worker worker = *(struct worker *)argument;
 	struct sy_disk_request request;
 	free(argument);
-	while (sy_disk_take(worker.disk, worker.buffer, true, &request)) {
+	while (sy_disk_take(worker.disk, worker.buffer, true, &request))
 		sy_disk_finish(worker.disk, &request, sy_disk_move(worker.disk, &request, 0));
-	}
 	return NULL;
 }
 

@@ -184,6 +184,9 @@ static void test_another_host(void **state)
 /* A connection to a target of this very process, and the end of it that UCX took. */
 static int newcomer = -1, taken = -1;
 static __typeof__(ucp_worker_destroy) *destroy_worker;
+static __typeof__(ucp_ep_create) *create_ep;
+static struct rig within; /* its address alone */
+static bool knocked;
 
 /* -1: it is not taken yet, or is gone. */
 static int find_taken(void)
@@ -220,6 +223,20 @@ static void speak_and_destroy_worker(ucp_worker_h worker)
 	destroy_worker(worker);
 }
 
+/* By now nobody new comes in: what UCX is about to read is read, and what came is cut off next. */
+static ucs_status_t knock_and_create(ucp_worker_h worker, const ucp_ep_params_t *params,
+                                     ucp_ep_h *ret_ep)
+{
+	int fd = connect_from(&within, "127.0.0.1");
+	struct pollfd answered = {.fd = fd, .events = POLLOUT};
+
+	assert_int_equal(poll(&answered, 1, WAIT_MS), 1);
+	assert_int_not_equal(state_of(fd), TCP_ESTABLISHED);
+	close(fd);
+	knocked = true;
+	return create_ep(worker, params, ret_ep);
+}
+
 /* UCX hands it to the listener all the same: that ended the process. */
 static void test_one_who_speaks_when_the_listener_is_gone(void **state)
 {
@@ -231,22 +248,25 @@ static void test_one_who_speaks_when_the_listener_is_gone(void **state)
 		.host = "127.0.0.1", .allow_tcp = true};
 	const struct sy_ucx_lib *lib;
 	struct sy_ucx_target *target;
-	struct rig at;
 
 	(void)state;
 	assert_int_equal(sy_ucx_lib_get(&lib, NULL), SY_OK);
 	assert_int_equal(sy_ucx_target_open(&config, &target, NULL), SY_OK);
 	assert_true(sy_ucx_target_admit(target, SESSION, NULL));
-	snprintf(at.address, sizeof at.address, "%s", sy_ucx_target_address(target));
-	newcomer = connect_from(&at, "127.0.0.1");
+	snprintf(within.address, sizeof within.address, "%s", sy_ucx_target_address(target));
+	newcomer = connect_from(&within, "127.0.0.1");
 	while ((taken = find_taken()) < 0) {
 		assert_true(sy_clock_now_ns() < end_ns);
 		sched_yield();
 	}
-	destroy_worker = lib->ucp_worker_destroy;
-	((struct sy_ucx_lib *)(uintptr_t)lib)->ucp_worker_destroy = speak_and_destroy_worker;
+	struct sy_ucx_lib *calls = (struct sy_ucx_lib *)(uintptr_t)lib, real = *lib;
+	destroy_worker = real.ucp_worker_destroy;
+	create_ep = real.ucp_ep_create;
+	calls->ucp_worker_destroy = speak_and_destroy_worker;
+	calls->ucp_ep_create = knock_and_create;
 	sy_ucx_target_close(target);
-	((struct sy_ucx_lib *)(uintptr_t)lib)->ucp_worker_destroy = destroy_worker;
+	*calls = real;
+	assert_true(knocked);
 	close(newcomer);
 	munmap(slab, SLAB_BYTES);
 }

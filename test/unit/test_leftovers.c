@@ -13,49 +13,12 @@
 #include "clock.h"
 #include "entropy.h"
 #include "leftovers.h"
+#include "run_folder.h"
 #include "takedown.h"
 
 enum { UNITS = 400, STOPPED = 40, FEW_DESCRIPTORS = 24 };
 
 static const uint64_t GRACE_NS = 20000000000u; /* for what must happen */
-
-struct rig {
-	char parent[64], path[96];
-	struct sy_run_dir dir;
-};
-
-static int open_rig(void **state)
-{
-	struct rig *rig = calloc(1, sizeof *rig);
-	sy_error err = {0};
-
-	assert_non_null(rig);
-	snprintf(rig->parent, sizeof rig->parent, "/tmp/slabyard-left-XXXXXX");
-	assert_non_null(mkdtemp(rig->parent));
-	snprintf(rig->path, sizeof rig->path, "%s/run", rig->parent);
-	if (sy_run_dir_open(rig->path, true, &rig->dir, &err) != SY_OK)
-		fail_msg("%s", err.message);
-	*state = rig;
-	return 0;
-}
-
-static int close_rig(void **state)
-{
-	struct rig *rig = *state;
-	char command[128];
-
-	snprintf(command, sizeof command, "rm -rf %s", rig->parent);
-	int left = system(command);
-	free(rig);
-	return left;
-}
-
-static bool exists(const struct rig *rig, const char *name)
-{
-	char path[SY_RUN_PATH_BYTES];
-
-	return sy_run_dir_file(&rig->dir, name, path, NULL) == SY_OK && access(path, F_OK) == 0;
-}
 
 static void put_file(const struct rig *rig, const char *name, const char *text)
 {
@@ -142,22 +105,22 @@ static void test_version_goes_last(void **state)
 	close(over[0]);
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	assert_true(sy_leftovers_remove(&rig->dir, false));
-	bool kept_version = exists(rig, "VERSION"), kept_unit = exists(rig, "unit-2.lock");
+	bool kept_version = rig_has(rig, "VERSION"), kept_unit = rig_has(rig, "unit-2.lock");
 	close(over[1]);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(kept_unit);
 	assert_true(kept_version);
-	assert_false(exists(rig, "unit-1.lock"));
+	assert_false(rig_has(rig, "unit-1.lock"));
 	/* Nor does one that cannot be removed. */
 	assert_int_equal(sy_run_dir_file(&rig->dir, "directory.ipc", path, NULL), SY_OK);
 	assert_int_equal(mkdir(path, 0700), 0);
 	assert_true(sy_leftovers_remove(&rig->dir, false));
-	assert_true(exists(rig, "VERSION"));
+	assert_true(rig_has(rig, "VERSION"));
 	assert_true(sy_leftovers_find(&rig->dir, name));
 	assert_string_equal(name, path);
 	assert_int_equal(rmdir(path), 0);
 	assert_true(sy_leftovers_remove(&rig->dir, false));
-	assert_false(exists(rig, "VERSION"));
+	assert_false(rig_has(rig, "VERSION"));
 	assert_false(sy_leftovers_find(&rig->dir, name));
 	close(ready[0]);
 	close(ready[1]);
@@ -178,8 +141,8 @@ static void test_what_is_not_ours_stays(void **state)
 	if (sy_leftovers_find(&rig->dir, name))
 		fail_msg("%s", name);
 	for (size_t i = 0; i < COUNT_OF(names); i++)
-		assert_true(exists(rig, names[i]));
-	assert_false(exists(rig, "unit-1023.lock"));
+		assert_true(rig_has(rig, names[i]));
+	assert_false(rig_has(rig, "unit-1023.lock"));
 }
 
 /* What is made of a directory for which there is no descriptor; 0: that it is not known. */
@@ -212,8 +175,8 @@ static void test_a_directory_that_cannot_be_read(void **state)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
-	assert_true(exists(rig, "VERSION"));
-	assert_true(exists(rig, "unit-1.lock"));
+	assert_true(rig_has(rig, "VERSION"));
+	assert_true(rig_has(rig, "unit-1.lock"));
 }
 
 /* A unit named as one is, which does nothing by itself. */

@@ -9,12 +9,7 @@
 
 #include "entropy.h"
 #include "late_end.h"
-#include "runfiles.h"
-
-struct rig {
-	char parent[64], path[96];
-	struct sy_run_dir dir;
-};
+#include "run_folder.h"
 
 static bool exists(const char *path)
 {
@@ -30,21 +25,8 @@ static void write_text(const char *path, const char *text)
 	close(fd);
 }
 
-static int open_rig(void **state)
-{
-	struct rig *rig = calloc(1, sizeof *rig);
-	sy_error err = {0};
-	assert_non_null(rig);
-	snprintf(rig->parent, sizeof rig->parent, "/tmp/slabyard-test-XXXXXX");
-	assert_non_null(mkdtemp(rig->parent));
-	snprintf(rig->path, sizeof rig->path, "%s/run", rig->parent);
-	if (sy_run_dir_open(rig->path, true, &rig->dir, &err) != SY_OK)
-		fail_msg("%s", err.message);
-	*state = rig;
-	return 0;
-}
-
-static int close_rig(void **state)
+/* Nothing may be left. */
+static int close_empty_rig(void **state)
 {
 	struct rig *rig = *state;
 	char version[SY_RUN_PATH_BYTES];
@@ -394,7 +376,7 @@ static void test_a_race_for_one_id(void **state)
 
 int main(void)
 {
-#define WITH_RIG(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
+#define WITH_RIG(test) cmocka_unit_test_setup_teardown(test, open_rig, close_empty_rig)
 	const struct CMUnitTest tests[] = {
 		WITH_RIG(test_directory),
 		WITH_RIG(test_directory_errors),

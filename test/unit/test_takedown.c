@@ -9,46 +9,8 @@
 
 #include "late_end.h"
 #include "lock_holder.h"
+#include "run_folder.h"
 #include "takedown.h"
-
-struct rig {
-	char parent[64], path[96];
-	struct sy_run_dir dir;
-};
-
-static int open_rig(void **state)
-{
-	struct rig *rig = calloc(1, sizeof *rig);
-	sy_error err = {0};
-
-	assert_non_null(rig);
-	snprintf(rig->parent, sizeof rig->parent, "/tmp/slabyard-down-XXXXXX");
-	assert_non_null(mkdtemp(rig->parent));
-	snprintf(rig->path, sizeof rig->path, "%s/run", rig->parent);
-	if (sy_run_dir_open(rig->path, true, &rig->dir, &err) != SY_OK)
-		fail_msg("%s", err.message);
-	*state = rig;
-	return 0;
-}
-
-static int close_rig(void **state)
-{
-	struct rig *rig = *state;
-	char command[128];
-
-	snprintf(command, sizeof command, "rm -rf %s", rig->parent);
-	int left = system(command);
-	free(rig);
-	return left;
-}
-
-static bool exists(const struct rig *rig, const char *name)
-{
-	char path[128];
-
-	snprintf(path, sizeof path, "%s/%s", rig->path, name);
-	return access(path, F_OK) == 0;
-}
 
 static void put_file(const struct rig *rig, const char *name, const char *text)
 {
@@ -191,8 +153,8 @@ static void test_who_begins_is_left_alone(void **state)
 	assert_int_equal(waitpid(holder, &status, 0), holder);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(what, SY_TAKEDOWN_NOTHING);
-	assert_true(exists(rig, name));
-	assert_true(exists(rig, "supervisor.lock"));
+	assert_true(rig_has(rig, name));
+	assert_true(rig_has(rig, "supervisor.lock"));
 }
 
 /* Somebody's own file that is only named as one of ours. */
@@ -205,13 +167,13 @@ static void test_what_others_wrote_stays(void **state)
 	put_file(rig, name, "2.0 of something else\n");
 	put_file(rig, "supervisor.lock", "");
 	assert_int_equal(look_down(rig), SY_TAKEDOWN_CLEANED);
-	assert_false(exists(rig, "VERSION"));
-	assert_true(exists(rig, name));
-	assert_false(exists(rig, "supervisor.lock"));
+	assert_false(rig_has(rig, "VERSION"));
+	assert_true(rig_has(rig, name));
+	assert_false(rig_has(rig, "supervisor.lock"));
 	put_file(rig, "supervisor.lock", "of another supervisor\n");
 	assert_int_equal(look_down(rig), SY_TAKEDOWN_NOTHING);
-	assert_true(exists(rig, name));
-	assert_true(exists(rig, "supervisor.lock"));
+	assert_true(rig_has(rig, name));
+	assert_true(rig_has(rig, "supervisor.lock"));
 }
 
 int main(void)
