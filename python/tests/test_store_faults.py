@@ -30,6 +30,8 @@ class StopsUnit:
 
     def __enter__(self):
         os.kill(self.pid, signal.SIGSTOP)
+        # Until then it may still carry out the commit, though not answer it any more.
+        await_that("the unit stands", lambda: _state(self.pid) == "T")
 
     def __exit__(self, *exc):
         self.written.set()
