@@ -140,9 +140,9 @@ bool sy_link_connected(const struct sy_link *link);
 /* Whether that incarnation still holds its end of the local socket; asked of the system alone. */
 bool sy_link_stands(const struct sy_link *link, uint64_t incarnation);
 
-/* link.c, for link_connect.c: puts a descriptor into the epoll set; lets go of all that a connect
- * made. */
-void sy_link_watch(struct sy_link *link, int fd, bool local_socket);
+/* link.c, for link_connect.c: puts a descriptor into the epoll set (false and errno: the system
+ * refuses); lets go of all that a connect made. */
+bool sy_link_watch(struct sy_link *link, int fd, bool local_socket);
 void sy_link_drop_connection(struct sy_link *link, int linger_ms);
 void sy_link_disconnect(struct sy_link *link, uint64_t now_ns);
 

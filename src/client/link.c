@@ -21,11 +21,11 @@ static uint64_t tag(const struct sy_link *link, bool local_socket)
 	return ((uint64_t)link->unit_id + 1) << 1 | (local_socket ? 1 : 0);
 }
 
-void sy_link_watch(struct sy_link *link, int fd, bool local_socket)
+bool sy_link_watch(struct sy_link *link, int fd, bool local_socket)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = tag(link, local_socket)};
 
-	epoll_ctl(link->hub->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+	return epoll_ctl(link->hub->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 static void unwatch(struct sy_link *link, int fd)

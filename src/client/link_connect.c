@@ -192,9 +192,12 @@ static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint6
 	return make_local(hub, info, welcome_ns, deadline_ns, made, err);
 }
 
-static void put_in_place(struct sy_link *link, const struct connection *made,
-                         uint64_t incarnation)
+/* A link that is not watched would miss its unit's end, or its answers: to be dropped then. */
+static sy_status put_in_place(struct sy_link *link, const struct connection *made,
+                              uint64_t incarnation, sy_error *err)
 {
+	bool watched;
+
 	sy_link_drop_connection(link, 0);
 	link->incarnation = incarnation;
 	link->local_fd = made->local_fd;
@@ -202,14 +205,17 @@ static void put_in_place(struct sy_link *link, const struct connection *made,
 	link->control = made->control;
 	link->lane = made->lane;
 	link->door_fd = made->door_fd;
-	if (link->local_fd >= 0)
-		sy_link_watch(link, link->local_fd, true);
-	if (link->control != NULL)
-		sy_link_watch(link, sy_control_client_fd(link->control), false);
-	else if (link->hub->lane_count++ == 0)
+	if (link->control == NULL && link->hub->lane_count++ == 0)
 		sy_hub_wake_keeper(link->hub); /* it takes over the epoll set */
+	watched = (link->local_fd < 0 || sy_link_watch(link, link->local_fd, true)) &&
+	          (link->control == NULL ||
+	           sy_link_watch(link, sy_control_client_fd(link->control), false));
+	if (!watched)
+		return sy_fail(err, SY_E_SYS, __func__, "cannot watch the connection to unit %u: %s",
+		               link->unit_id, strerror(errno));
 	sy_machine_connected(link->machine, made->welcome.token, incarnation, sy_clock_now_ns());
 	SY_FAILPOINT(CLIENT_CONNECTED);
+	return SY_OK;
 }
 
 bool sy_hub_is_silent(uint64_t silent_ns, uint64_t now_ns)
@@ -256,13 +262,14 @@ bool sy_link_connect(struct sy_link *link, const struct sy_connect_limits *limit
 	}
 	pthread_mutex_lock(&hub->lock);
 	link->connecting = false;
-	if (status == SY_OK) {
-		bool local = made.local_fd >= 0;
+	bool local = made.local_fd >= 0;
 
-		put_in_place(link, &made, local ? made.welcome.incarnation : info.incarnation);
-		if (local)
-			wait_anew(link, sy_clock_now_ns());
-	} else {
+	if (status == SY_OK)
+		status = put_in_place(link, &made, local ? made.welcome.incarnation : info.incarnation,
+		                      &err);
+	if (status == SY_OK && local)
+		wait_anew(link, sy_clock_now_ns());
+	if (status != SY_OK) {
 		link->failure = err;
 		sy_link_disconnect(link, sy_clock_now_ns());
 		if (info.state == SY_UNIT_DEAD)

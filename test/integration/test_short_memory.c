@@ -2,6 +2,7 @@
  * ends with a typed error or does its work all the same, and the next one finds all in order. */
 #include "harness.h"
 
+#include <signal.h>
 #include <slabyard/slabyard.h>
 #include <string.h>
 
@@ -14,11 +15,12 @@ enum { UNITS = 2, SLAB_BYTES = 8 << 20, BIG = 20000, ROWS = 300, PLACES_MAX = 40
 
 /* Of all threads of this process, which is a client alone while it is armed. Atomic. */
 static bool armed, for_good, has_failed; /* for_good: all after the first fail, not one */
+static int only_error; /* 0, or what fails alone */
 static uint32_t passes; /* so many go through first */
 
 bool runs_short(int error)
 {
-	if (!__atomic_load_n(&armed, __ATOMIC_ACQUIRE))
+	if (!__atomic_load_n(&armed, __ATOMIC_ACQUIRE) || (only_error != 0 && error != only_error))
 		return false;
 	uint32_t left = __atomic_load_n(&passes, __ATOMIC_RELAXED);
 	while (left > 0 && !__atomic_compare_exchange_n(&passes, &left, left - 1, false,
@@ -275,6 +277,46 @@ static void test_short_memory(void **state)
 	everywhere("clear", clear_rows);
 }
 
+/* A connection whose end nobody would see is none: after each watch that was refused a unit is
+ * replaced, and the client finds the new one. */
+static void test_refused_watches(void **state)
+{
+	sy_client_options options = {.run_dir = cluster.run_dir, .timeout_ns = 20000000000u};
+	uint32_t places = 0;
+
+	(void)state;
+	only_error = ENOSPC;
+	for_good = false;
+	for (uint32_t n = 0;; n++, places++) {
+		sy_client *mine;
+		sy_error err = {0};
+
+		assert_true(n < PLACES_MAX);
+		__atomic_store_n(&has_failed, false, __ATOMIC_RELAXED);
+		__atomic_store_n(&passes, n, __ATOMIC_RELAXED);
+		arm(true);
+		sy_status status = sy_client_open(&options, &mine, &err);
+		if (status == SY_OK)
+			status = sy_client_clear(mine, rows, ROWS, NULL, 0, 0, NULL, &err);
+		arm(false);
+		bool was_refused = __atomic_load_n(&has_failed, __ATOMIC_ACQUIRE);
+		if (status != SY_OK && !is_typed(status))
+			fail_msg("watch %u: %s: %s", n, sy_status_name(status), err.message);
+		if (status == SY_OK) {
+			cluster_kill(&cluster, 1, SIGKILL);
+			cluster_restart(&cluster, 1);
+			if (sy_client_clear(mine, rows, ROWS, NULL, 0, 0, NULL, &err) != SY_OK)
+				fail_msg("after watch %u: %s", n, err.message);
+			sy_client_close(mine);
+		}
+		if (!was_refused)
+			break;
+	}
+	only_error = 0;
+	print_message("%u watches refused in turn\n", places);
+	assert_true(places > 1);
+}
+
 static void test_nothing_is_left(void **state)
 {
 	uint64_t all[2048];
@@ -298,6 +340,7 @@ int main(int argc, char **argv)
 	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_short_memory),
+		cmocka_unit_test(test_refused_watches),
 		cmocka_unit_test(test_nothing_is_left),
 	};
 
