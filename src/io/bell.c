@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,13 +32,16 @@ int sy_shared_make(const char *name, size_t bytes)
 	return fd;
 }
 
-/* A file that can be cut off under a mapping would kill who reads it. */
+/* A file that can be cut off under a mapping would kill who reads it; one of huge pages, which
+ * can be sealed as well, is not unmapped by these sizes. */
 bool sy_shared_check(int fd, size_t bytes)
 {
 	struct stat stat;
+	struct statfs of;
 	int seals = fcntl(fd, F_GET_SEALS);
-	return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat(fd, &stat) == 0 &&
-	       stat.st_size >= 0 && (uint64_t)stat.st_size >= bytes;
+	return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstatfs(fd, &of) == 0 &&
+	       of.f_type == TMPFS_MAGIC && fstat(fd, &stat) == 0 && stat.st_size >= 0 &&
+	       (uint64_t)stat.st_size >= bytes;
 }
 
 sy_status sy_bell_make(struct sy_bell **ret_bell, int *ret_fd, sy_error *err)

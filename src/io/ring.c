@@ -153,8 +153,10 @@ enum sy_ring_read sy_ring_read(struct sy_ring_reader *reader, uint8_t *copy,
 		drop_whole(reader);
 	/* Ends at the message's end, which no more than message_max bytes lie before. */
 	for (;;) {
-		uint32_t there =
-			__atomic_load_n(&reader->shared->head, __ATOMIC_ACQUIRE) - reader->tail;
+		uint32_t head = reader->ends
+		                        ? reader->end
+		                        : __atomic_load_n(&reader->shared->head, __ATOMIC_ACQUIRE);
+		uint32_t there = head - reader->tail;
 		if (there == 0)
 			return SY_RING_EMPTY;
 		if (!check_part(reader, there, &part))
@@ -174,6 +176,12 @@ enum sy_ring_read sy_ring_read(struct sy_ring_reader *reader, uint8_t *copy,
 		reader->whole_lent = true;
 		return SY_RING_MESSAGE;
 	}
+}
+
+void sy_ring_end(struct sy_ring_reader *reader)
+{
+	reader->end = __atomic_load_n(&reader->shared->head, __ATOMIC_ACQUIRE);
+	reader->ends = true;
 }
 
 bool sy_ring_ready(const struct sy_ring_reader *reader)

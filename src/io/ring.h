@@ -61,6 +61,8 @@ struct sy_ring_reader {
 	uint8_t *whole;        /* a message of several parts; NULL: none is under way */
 	size_t whole_bytes, got_bytes, capacity;
 	bool whole_lent;
+	bool ends;             /* nothing beyond `end` is read */
+	uint32_t end;
 };
 
 enum sy_ring_read {
@@ -75,6 +77,8 @@ enum sy_ring_read {
 enum sy_ring_read sy_ring_read(struct sy_ring_reader *reader, uint8_t *copy,
                                const uint8_t **ret_message, size_t *ret_bytes,
                                bool *ret_writer_waits);
+/* What is written from now on is not read. */
+void sy_ring_end(struct sy_ring_reader *reader);
 /* Frees what the reader holds; it may not be used any more. */
 void sy_ring_reader_done(struct sy_ring_reader *reader);
 /* Whether anything is there to be read, nonsense included. */

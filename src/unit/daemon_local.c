@@ -135,13 +135,17 @@ static bool hear_lane(struct sy_daemon *daemon, uint32_t index, uint32_t max)
 }
 
 /* The socket's last words, and behind them nothing: what was written before them was said before
- * them. A hello with this token is refused from here on. */
+ * them, and what a client writes after them is not heard, or it would hold up the others. A hello
+ * with this token is refused from here on. */
 static void end_socket(struct sy_daemon *daemon, uint32_t index, enum sy_event_kind kind,
                        uint64_t last_notice, uint64_t now_ns)
 {
 	struct sy_peer *peer = sy_peers_at(&daemon->peers, index);
-	if (peer->lane.shared != NULL && !hear_lane(daemon, index, MESSAGES_AT_END))
-		return;
+	if (peer->lane.shared != NULL) {
+		sy_ring_end(&peer->lane.in);
+		if (!hear_lane(daemon, index, MESSAGES_AT_END))
+			return;
+	}
 	uint64_t token = peer->token;
 	bool greeted = peer->greeted;
 	sy_peers_end(&daemon->peers, index);

@@ -177,6 +177,24 @@ static void test_half_a_message_is_never_seen(void **state)
 	assert_false(pair->unit.broken);
 }
 
+/* What lay there by its end is read, and nothing that is written afterwards. */
+static void test_what_comes_after_the_end_is_not_read(void **state)
+{
+	struct pair *pair = *state;
+	const void *message;
+	size_t bytes;
+	assert_true(sy_lane_send(&pair->client, "before", 6));
+	assert_true(sy_lane_send(&pair->client, "too", 3));
+	sy_ring_end(&pair->unit.in);
+	assert_true(sy_lane_send(&pair->client, "after", 5));
+	assert_true(sy_lane_receive(&pair->unit, pair->copy, &message, &bytes));
+	assert_int_equal(bytes, 6);
+	assert_true(sy_lane_receive(&pair->unit, pair->copy, &message, &bytes));
+	assert_int_equal(bytes, 3);
+	assert_false(sy_lane_receive(&pair->unit, pair->copy, &message, &bytes));
+	assert_false(pair->unit.broken);
+}
+
 struct nonsense {
 	uint32_t head, part, total;
 };
@@ -252,6 +270,10 @@ static void test_only_sealed_memory_is_mapped(void **state)
 	struct sy_lane lane;
 	int small = sy_shared_make("small", 4096), loose = memfd_create("loose", MFD_ALLOW_SEALING);
 	int file = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int huge = memfd_create("huge", MFD_ALLOW_SEALING | MFD_HUGETLB); /* -1: none here */
+	assert_true(huge < 0 || (ftruncate(huge, 1 << 30) == 0 &&
+	                         fcntl(huge, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0));
+	assert_false(sy_shared_check(huge, sizeof *lane.shared));
 	assert_int_equal(ftruncate(loose, 1 << 20), 0);
 	assert_false(sy_lane_map(small, &pair->budget, &lane));
 	assert_false(sy_lane_map(loose, &pair->budget, &lane));
@@ -259,6 +281,8 @@ static void test_only_sealed_memory_is_mapped(void **state)
 	assert_false(sy_lane_map(file, &pair->budget, &lane));
 	assert_null(sy_bell_map(file));
 	assert_null(sy_bell_map(-1));
+	if (huge >= 0)
+		close(huge);
 	close(small);
 	close(loose);
 	close(file);
@@ -339,6 +363,7 @@ int main(void)
 		WITH_PAIR(test_what_waits_is_bounded),
 		WITH_PAIR(test_the_budget_is_for_all),
 		WITH_PAIR(test_half_a_message_is_never_seen),
+		WITH_PAIR(test_what_comes_after_the_end_is_not_read),
 		WITH_PAIR(test_nonsense_breaks_a_lane),
 		WITH_PAIR(test_a_mad_reader_breaks_a_lane),
 		WITH_PAIR(test_scribbled_memory),
