@@ -56,9 +56,10 @@ static bool folder_sync(const char *path)
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	bool ok = fsync(fd) == 0;
+	int why = sy_sync_whole(fd);
 	close(fd);
-	return ok;
+	errno = why;
+	return why == 0;
 }
 
 static bool file_write(const char *path, const struct sy_buf *buf)
@@ -66,11 +67,10 @@ static bool file_write(const char *path, const struct sy_buf *buf)
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return false;
-	bool ok = sy_write_whole(fd, buf->data, buf->bytes) && fsync(fd) == 0;
-	int why = errno;
+	int why = sy_write_whole(fd, buf->data, buf->bytes) ? sy_sync_whole(fd) : errno;
 	close(fd);
 	errno = why;
-	return ok;
+	return why == 0;
 }
 
 sy_status sy_dir_store_save(const char *path, const struct sy_registry *registry, sy_error *err)

@@ -49,11 +49,10 @@ static sy_status file_make(const char *dir, const char *name, const struct line 
 	if (!path_set(dir, name, path))
 		return sy_fail(err, SY_E_INVALID, "sy_control_keys_make", "the path is too long");
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	bool ok = fd >= 0 && write(fd, text, bytes) == (ssize_t)bytes && fsync(fd) == 0;
-	int why = errno;
+	int why = fd < 0 || !sy_write_whole(fd, text, bytes) ? errno : sy_sync_whole(fd);
 	if (fd >= 0)
 		close(fd);
-	if (ok)
+	if (why == 0)
 		return SY_OK;
 	if (fd >= 0)
 		unlink(path);

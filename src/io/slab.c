@@ -10,6 +10,7 @@
 #include "fail.h"
 #include "guard.h"
 #include "slab_room.h"
+#include "whole.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -58,10 +59,7 @@ static int populate(const struct sy_slab *slab, uint64_t at, uint64_t bytes)
 {
 	if (madvise(slab->data + at, (size_t)bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
 		return errno == EFAULT || errno == EHWPOISON ? ENOSPC : errno;
-	int failed = EINTR;
-	for (uint32_t attempt = 0; attempt < 16 && failed == EINTR; attempt++)
-		failed = posix_fallocate(slab->fd, (off_t)at, (off_t)bytes);
-	return failed;
+	return sy_allocate_whole(slab->fd, at, bytes);
 }
 
 static sy_status refuse(sy_error *err, int error, const char *what, const char *dir,

@@ -1,8 +1,11 @@
 #include "whole.h"
 
 #include <errno.h>
-#include <stdint.h>
+#include <fcntl.h>
 #include <unistd.h>
+
+/* Of calls that begin anew: a program that gets more signals than that never gets anywhere. */
+enum { SIGNALS_MAX = 64 };
 
 ssize_t sy_read_whole(int fd, void *out, size_t room)
 {
@@ -36,6 +39,22 @@ bool sy_write_whole(int fd, const void *data, size_t bytes)
 		done += (size_t)went;
 	}
 	return true;
+}
+
+int sy_allocate_whole(int fd, uint64_t at, uint64_t bytes)
+{
+	int failed = EINTR;
+	for (int i = 0; i < SIGNALS_MAX && failed == EINTR; i++)
+		failed = posix_fallocate(fd, (off_t)at, (off_t)bytes);
+	return failed;
+}
+
+int sy_sync_whole(int fd)
+{
+	int failed = EINTR;
+	for (int i = 0; i < SIGNALS_MAX && failed == EINTR; i++)
+		failed = fsync(fd) == 0 ? 0 : errno;
+	return failed;
 }
 
 bool sy_read_stream(int fd, void *out, size_t bytes)

@@ -8,6 +8,7 @@
 
 #include "fail.h"
 #include "segments.h"
+#include "whole.h"
 
 enum { SEGMENTS = 256, SEGMENT_MIN_BYTES = 16 << 20 };
 
@@ -98,7 +99,7 @@ static int make_segment(const struct sy_disk_files *files, uint32_t segment, int
 		*ret_fault = errno;
 		return -1;
 	}
-	int fault = posix_fallocate(fd, 0, (off_t)segment_bytes(files, segment));
+	int fault = sy_allocate_whole(fd, 0, segment_bytes(files, segment));
 	if (fault == 0 && !files->cached && fcntl(fd, F_SETFL, O_DIRECT) != 0)
 		fault = errno;
 	if (fault == 0)

@@ -98,6 +98,26 @@ WRAP(int, connect, int fd, const struct sockaddr *address, socklen_t bytes)
 	return is_signalled() ? -1 : __real_connect(fd, address, bytes);
 }
 
+WRAP(int, accept4, int fd, struct sockaddr *address, socklen_t *bytes, int flags)
+{
+	return is_signalled() ? -1 : __real_accept4(fd, address, bytes, flags);
+}
+
+WRAP(ssize_t, recvmsg, int fd, struct msghdr *message, int flags)
+{
+	return is_signalled() ? -1 : __real_recvmsg(fd, message, flags);
+}
+
+WRAP(int, posix_fallocate64, int fd, off_t at, off_t bytes)
+{
+	return is_signalled() ? EINTR : __real_posix_fallocate64(fd, at, bytes);
+}
+
+WRAP(int, fsync, int fd)
+{
+	return is_signalled() ? -1 : __real_fsync(fd);
+}
+
 /* ZeroMQ looks at its own commands first, and does nothing else if a signal comes then. */
 WRAP(int, zmq_connect, void *socket, const char *endpoint)
 {
