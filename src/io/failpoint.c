@@ -93,6 +93,12 @@ static void sleep_for(uint64_t ns)
 		;
 }
 
+static void hold(uint64_t ns)
+{
+	sleep_for(ns);
+	__atomic_add_fetch(&held_ns, ns, __ATOMIC_RELAXED);
+}
+
 static void act(void)
 {
 	const uint64_t millisecond_ns = 1000000;
@@ -105,12 +111,11 @@ static void act(void)
 		kill(getpid(), SIGSTOP);
 		break;
 	case SY_FAILPOINT_DELAY:
-		sleep_for(control->delay_ns);
-		__atomic_add_fetch(&held_ns, control->delay_ns, __ATOMIC_RELAXED);
+		hold(control->delay_ns);
 		break;
 	case SY_FAILPOINT_WAIT:
 		for (int i = 0; i < 20000 && !__atomic_load_n(&control->go, __ATOMIC_ACQUIRE); i++)
-			sleep_for(millisecond_ns);
+			hold(millisecond_ns);
 		break;
 	}
 }

@@ -67,6 +67,7 @@ static void arm(const struct kill_attempt *attempt, uint32_t nth)
 	control->nth = nth;
 	control->action = attempt->action;
 	control->delay_ns = attempt->hold_ns;
+	__atomic_store_n(&control->go, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&control->hits, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&control->pid, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&control->armed, 1, __ATOMIC_RELEASE);
@@ -135,10 +136,10 @@ static enum seen look_at(pid_t pid)
 	return info.si_code == CLD_STOPPED ? SEEN_STOPPED : SEEN_GONE;
 }
 
-/* Waits for news of a child. */
+/* Waits for news of a child; who stands at a point sends none. */
 static void wait_for_news(void)
 {
-	const struct timespec longest = {0, 100000000};
+	const struct timespec longest = {0, 10000000};
 	sigset_t child;
 
 	sigemptyset(&child);
@@ -189,6 +190,36 @@ static void see_unit(struct kill_attempt *attempt, uint32_t unit)
 	}
 	if (why != NULL)
 		kill_attempt_fault(attempt, "unit", why);
+}
+
+/* Its client stands at the point, and goes on before or after another unit is in the place. */
+static void strike(struct kill_attempt *attempt)
+{
+	uint32_t unit = attempt->struck_unit;
+	bool goes_first = attempt->seed % 2 == 0;
+	const char *why;
+
+	if (attempt->strike == KILL_STRIKE_NONE || attempt->struck || !was_hit_by(attempt->victim))
+		return;
+	attempt->struck = true;
+	if (attempt->strike == KILL_STRIKE_KILL) {
+		attempt->died[unit] = true;
+		cluster_kill(&cluster, unit, SIGKILL);
+		why = kill_check_others(unit, KILL_ILL_DEAD);
+		__atomic_store_n(&control->go, goes_first, __ATOMIC_RELEASE);
+		cluster_restart(&cluster, unit);
+	} else {
+		kill(cluster.units[unit], SIGSTOP);
+		while (look_at(cluster.units[unit]) == SEEN_NOTHING)
+			wait_for_news();
+		why = kill_check_others(unit, KILL_ILL_LIVES);
+		__atomic_store_n(&control->go, goes_first, __ATOMIC_RELEASE);
+		hold(attempt);
+		go_on(cluster.units[unit]);
+	}
+	__atomic_store_n(&control->go, 1, __ATOMIC_RELEASE);
+	if (why != NULL)
+		kill_attempt_fault(attempt, "while its client stands", why);
 }
 
 /* Is it the directory's, where it deals with this op? */
@@ -291,6 +322,7 @@ static void watch_victim(struct kill_attempt *attempt)
 		for (uint32_t u = 0; u < KILL_UNITS; u++)
 			see_unit(attempt, u);
 		see_directory();
+		strike(attempt);
 		see_victim(attempt);
 		if (!attempt->victim_gone && sy_clock_now_ns() > end_ns) {
 			kill_attempt_fault(attempt, "client: it does not end; it does", journal->doing);
@@ -437,7 +469,8 @@ bool kill_is_of_a_start(uint32_t point)
 static void give_orders(struct kill_attempt *attempt)
 {
 	uint32_t point = attempt->point;
-	bool kills_unit = is_of(point, "unit") && attempt->action == SY_FAILPOINT_KILL;
+	bool kills_unit = attempt->strike == KILL_STRIKE_KILL ||
+	                  (is_of(point, "unit") && attempt->action == SY_FAILPOINT_KILL);
 	struct kill_orders *orders = &attempt->orders;
 
 	attempt->hold_ns = (attempt->patient ? 20 + attempt->seed % 60 : 400) * MILLISECOND_NS;

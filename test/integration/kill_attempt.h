@@ -1,5 +1,5 @@
-/* One fault of the kill loop: whoever comes to a failpoint is killed, stopped or held there, a
- * victim (kill_victim.c) works meanwhile, a unit is replaced or the directory is asked, and
+/* One fault of the kill loop: whoever comes to a failpoint is killed, stopped or held there, or a
+ * unit is killed or stopped while its client stands there; a victim (kill_victim.c) works meanwhile, a unit is replaced or the directory is asked, and
  * afterwards all is looked at (kill_check.h). */
 #ifndef SY_TEST_KILL_ATTEMPT_H
 #define SY_TEST_KILL_ATTEMPT_H
@@ -11,9 +11,18 @@
 #include "failpoints.h"
 #include "kill.h"
 
+enum kill_strike {
+	KILL_STRIKE_NONE,
+	KILL_STRIKE_KILL,
+	KILL_STRIKE_STOP,
+};
+
 struct kill_attempt {
 	uint32_t point;
 	uint32_t action; /* enum sy_failpoint_action */
+	/* With SY_FAILPOINT_WAIT, at a point of clients: what is done to this unit meanwhile. */
+	enum kill_strike strike;
+	uint32_t struck_unit;
 	uint64_t seed;
 	/* Either every call can wait for the end of the fault, and must; or it lasts longer than
 	 * they may take, and they must not. */
@@ -25,7 +34,7 @@ struct kill_attempt {
 	struct kill_orders orders;
 	uint64_t hold_ns;
 	pid_t victim;
-	bool victim_gone, seen; /* seen: a unit or the directory, at the point */
+	bool victim_gone, struck, seen; /* seen: a unit or the directory, at the point */
 	bool died[KILL_UNITS];
 	int victim_status;
 };

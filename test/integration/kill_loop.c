@@ -1,5 +1,5 @@
 /* At every failpoint, of client, unit and directory, whoever comes there is killed, stopped or
- * held. After each: every row that lives and was acknowledged is right, the accounts are what they
+ * held; and at those of clients a unit is killed or stopped while its client stands there. After each: every row that lives and was acknowledged is right, the accounts are what they
  * were, nothing is left of anybody, and no call was late.
  *
  * kill_loop [--rounds N] [--jobs N] [--seed N] [--only POINT[:ACTION]] [--list] */
@@ -17,9 +17,19 @@
 #include "failpoints.h"
 #include "prng.h"
 
-enum { ACTIONS = 3, POINTS_MAX = 256, JOBS_MAX = 16, TRIES = 6, LATE_TRIES = 3 };
+enum { ACTIONS = 5, POINTS_MAX = 256, JOBS_MAX = 16, TRIES = 6, LATE_TRIES = 3 };
 
-static const char *const action_names[ACTIONS + 1] = {"", "kill", "stop", "delay"};
+static const struct {
+	const char *name;
+	enum sy_failpoint_action action;
+	enum kill_strike strike;
+} actions[ACTIONS] = {
+	{"kill", SY_FAILPOINT_KILL, KILL_STRIKE_NONE},
+	{"stop", SY_FAILPOINT_STOP, KILL_STRIKE_NONE},
+	{"delay", SY_FAILPOINT_DELAY, KILL_STRIKE_NONE},
+	{"unit-kill", SY_FAILPOINT_WAIT, KILL_STRIKE_KILL},
+	{"unit-stop", SY_FAILPOINT_WAIT, KILL_STRIKE_STOP},
+};
 static const uint64_t MILLISECOND_NS = 1000000;
 
 static uint32_t points[POINTS_MAX];
@@ -27,7 +37,7 @@ static size_t point_count;
 
 /* Shared by the jobs. */
 static struct tally {
-	uint32_t done[POINTS_MAX][ACTIONS + 1];
+	uint32_t done[POINTS_MAX][ACTIONS];
 	uint32_t faults, calls, errors;
 	int64_t worst_late_ns;
 } *tally;
@@ -56,11 +66,11 @@ static void list_points(void)
 	}
 }
 
-static void tell(const char *word, const struct kill_attempt *attempt, uint32_t nth,
+static void tell(const char *word, const struct kill_attempt *attempt, int action, uint32_t nth,
                  const char *what)
 {
 	printf("%-7s %s:%s (hit %u, timeout %llu ms): %s\n", word,
-	       sy_failpoint_name(attempt->point), action_names[attempt->action], nth,
+	       sy_failpoint_name(attempt->point), actions[action].name, nth,
 	       (unsigned long long)(attempt->orders.timeout_ns / MILLISECOND_NS), what);
 	fflush(stdout);
 }
@@ -75,15 +85,17 @@ static void count(const struct kill_log *log)
 
 /* What never comes to an nth hit comes to a first one. A host that stands still for a moment makes
  * any call late once; a call that waits for what it should not is late each time. */
-static void torment(size_t p, enum sy_failpoint_action action, uint32_t round)
+static void torment(size_t p, int action, uint32_t round)
 {
 	bool once = round == 0 || kill_is_of_a_start(points[p]); /* a unit starts once */
 	uint32_t nth = once ? 1 : 1 + (uint32_t)sy_prng_below(&prng, 4), lates = 0;
 	bool patient = sy_prng_below(&prng, 2) == 0, hit = false, again = true;
 
 	for (int i = 0; i < TRIES && again; i++) {
-		struct kill_attempt attempt = {.point = points[p], .action = action, .patient = patient,
-		                               .seed = sy_prng_next(&prng) >> 8};
+		struct kill_attempt attempt = {
+			.point = points[p], .action = actions[action].action, .patient = patient,
+			.strike = actions[action].strike, .struck_unit = (p + round) % KILL_UNITS,
+			.seed = sy_prng_next(&prng) >> 8};
 		bool hit_now = kill_attempt(&attempt, nth);
 		bool late = attempt.log->late[0] != 0;
 
@@ -92,10 +104,10 @@ static void torment(size_t p, enum sy_failpoint_action action, uint32_t round)
 		if (lates == LATE_TRIES)
 			kill_attempt_fault(&attempt, "late each time", attempt.log->late);
 		if (attempt.fault[0] != 0) {
-			tell("FAILED", &attempt, nth, attempt.fault);
+			tell("FAILED", &attempt, action, nth, attempt.fault);
 			__atomic_add_fetch(&tally->faults, 1, __ATOMIC_RELAXED);
 		} else if (late) {
-			tell("late", &attempt, nth, attempt.log->late);
+			tell("late", &attempt, action, nth, attempt.log->late);
 		}
 		hit = hit || hit_now;
 		again = attempt.fault[0] == 0 ? late || !hit_now : !hit;
@@ -115,9 +127,12 @@ static bool is_chosen(const struct options *options, size_t p, int action)
 {
 	char name[96];
 
+	if (actions[action].strike != KILL_STRIKE_NONE &&
+	    strncmp(sy_failpoint_name(points[p]), "client_", 7) != 0)
+		return false;
 	if (options->only == NULL)
 		return true;
-	snprintf(name, sizeof name, "%s:%s", sy_failpoint_name(points[p]), action_names[action]);
+	snprintf(name, sizeof name, "%s:%s", sy_failpoint_name(points[p]), actions[action].name);
 	return strncmp(name, options->only, strlen(options->only)) == 0;
 }
 
@@ -130,7 +145,7 @@ static bool is_of_tier(uint32_t point)
 static bool is_any_chosen(const struct options *options, bool tier)
 {
 	for (size_t p = 0; p < point_count; p++) {
-		for (int action = 1; action <= ACTIONS; action++) {
+		for (int action = 0; action < ACTIONS; action++) {
 			if (is_of_tier(points[p]) == tier && is_chosen(options, p, action))
 				return true;
 		}
@@ -145,10 +160,10 @@ static void run_cluster(const struct options *options, uint32_t job, bool tier)
 	kill_attempt_start(tier);
 	for (uint32_t round = 0; round < options->rounds; round++) {
 		for (size_t p = 0; p < point_count; p++) {
-			for (int action = 1; action <= ACTIONS; action++) {
+			for (int action = 0; action < ACTIONS; action++) {
 				if (is_of_tier(points[p]) == tier && is_chosen(options, p, action) &&
 				    turn++ % options->jobs == job)
-					torment(p, (enum sy_failpoint_action)action, round);
+					torment(p, action, round);
 			}
 		}
 	}
@@ -169,14 +184,27 @@ static int report(const struct options *options)
 {
 	uint32_t passed = 0, failed = tally->faults;
 
-	printf("%-32s %6s %6s %6s\n", "point", "kill", "stop", "delay");
+	printf("%-32s", "point");
+	for (int action = 0; action < ACTIONS; action++)
+		printf(" %9s", actions[action].name);
+	printf("\n");
 	for (size_t p = 0; p < point_count; p++) {
 		const uint32_t *done = tally->done[p];
+		uint32_t chosen = 0;
 
-		if (!is_chosen(options, p, 1) && !is_chosen(options, p, 2) && !is_chosen(options, p, 3))
+		for (int action = 0; action < ACTIONS; action++)
+			chosen += is_chosen(options, p, action);
+		if (chosen == 0)
 			continue;
-		printf("%-32s %6u %6u %6u\n", sy_failpoint_name(points[p]), done[1], done[2], done[3]);
-		for (int action = 1; action <= ACTIONS; action++) {
+		printf("%-32s", sy_failpoint_name(points[p]));
+		for (int action = 0; action < ACTIONS; action++) {
+			if (is_chosen(options, p, action))
+				printf(" %9u", done[action]);
+			else
+				printf(" %9s", "");
+		}
+		printf("\n");
+		for (int action = 0; action < ACTIONS; action++) {
 			bool enough = done[action] >= options->rounds;
 
 			if (!is_chosen(options, p, action))
@@ -185,7 +213,7 @@ static int report(const struct options *options)
 			failed += !enough;
 			if (!enough)
 				printf("FAILED  %s:%s: %u of %u times\n", sy_failpoint_name(points[p]),
-				       action_names[action], done[action], options->rounds);
+				       actions[action].name, done[action], options->rounds);
 		}
 	}
 	printf("seed %llu, %u calls, %u typed errors, the latest %lld ms past its deadline\n",
