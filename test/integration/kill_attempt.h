@@ -1,6 +1,7 @@
 /* One fault of the kill loop: whoever comes to a failpoint is killed, stopped or held there, or a
- * unit is killed or stopped while its client stands there; a victim (kill_victim.c) works meanwhile, a unit is replaced or the directory is asked, and
- * afterwards all is looked at (kill_check.h). */
+ * unit is killed or stopped while its client stands there; a victim (kill_victim.c) works
+ * meanwhile, a unit is replaced or the directory is asked, and afterwards all is looked at
+ * (kill_check.h). */
 #ifndef SY_TEST_KILL_ATTEMPT_H
 #define SY_TEST_KILL_ATTEMPT_H
 

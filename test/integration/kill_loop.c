@@ -1,6 +1,7 @@
 /* At every failpoint, of client, unit and directory, whoever comes there is killed, stopped or
- * held; and at those of clients a unit is killed or stopped while its client stands there. After each: every row that lives and was acknowledged is right, the accounts are what they
- * were, nothing is left of anybody, and no call was late.
+ * held; and at those of clients a unit is killed or stopped while its client stands there. After
+ * each: every row that lives and was acknowledged is right, the accounts are what they were,
+ * nothing is left of anybody, and no call was late.
  *
  * kill_loop [--rounds N] [--jobs N] [--seed N] [--only POINT[:ACTION]] [--list] */
 #include "kill_attempt.h"
