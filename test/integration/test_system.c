@@ -20,6 +20,7 @@
 #include "clock.h"
 #include "cluster.h"
 #include "shortage.h"
+#include "thread_state.h"
 
 enum { UNITS = 2, SLAB_BYTES = 4 << 20, BIG = 20000, PLACES_MAX = 400 };
 static const uint64_t SECOND_NS = 1000000000u, HOUR_NS = 3600u * 1000000000u;
@@ -452,6 +453,72 @@ static void test_the_host_sleeps_an_hour(void **state)
 	sy_client_close(client);
 }
 
+struct user {
+	sy_client *client;
+	pid_t tid; /* atomic; 0: not there yet */
+	sy_status status;
+};
+
+static void *use_once(void *argument)
+{
+	struct user *user = argument;
+	sy_error err;
+
+	__atomic_store_n(&user->tid, gettid(), __ATOMIC_RELEASE);
+	user->status = use(user->client, &err);
+	return NULL;
+}
+
+static void signal_unit(int signal)
+{
+	siginfo_t info;
+
+	assert_int_equal(kill(cluster.units[0], signal), 0);
+	if (signal == SIGSTOP)
+		assert_int_equal(waitid(P_PID, (id_t)cluster.units[0], &info, WSTOPPED), 0);
+}
+
+/* With a call under way, which a unit answers at once afterwards, or not before it has ended. */
+static void test_the_host_sleeps_in_a_call(void **state)
+{
+	const struct timespec pause = {0, 1000000};
+
+	(void)state;
+	for (int late = 0; late <= 1; late++) {
+		struct user user = {.client = open_client(20 * SECOND_NS)};
+		sy_key key = {100, "x", 1};
+		sy_value value = {.data = data, .nbytes = BIG, .kind = SY_KIND_BYTES};
+		sy_result *view;
+		uint64_t row = 100;
+		pthread_t thread;
+		sy_error err = {0};
+
+		assert_int_equal(sy_client_put(user.client, &key, &value, 1, 0, &err), SY_OK);
+		assert_int_equal(sy_client_get(user.client, &key, 1, SY_GET_VIEW, 0, &view, &err), SY_OK);
+		signal_unit(SIGSTOP);
+		assert_int_equal(pthread_create(&thread, NULL, use_once, &user), 0);
+		for (int i = 0; i < 20000; i++) {
+			if (thread_is(getpid(), __atomic_load_n(&user.tid, __ATOMIC_ACQUIRE), 'S'))
+				break;
+			nanosleep(&pause, NULL);
+		}
+		__atomic_add_fetch(&shared->boot_ahead_ns, HOUR_NS, __ATOMIC_ACQ_REL);
+		if (!late)
+			signal_unit(SIGCONT);
+		pthread_join(thread, NULL);
+		if (late)
+			signal_unit(SIGCONT);
+		assert_true(is_typed(user.status) && (!late || user.status != SY_OK));
+		assert_int_equal(use(user.client, &err), SY_OK);
+		assert_true(sy_result_value(view, 0, &value));
+		assert_memory_equal(value.data, data, BIG);
+		sy_result_free(view);
+		assert_int_equal(sy_client_clear(user.client, &row, 1, NULL, 0, 0, NULL, &err), SY_OK);
+		sy_client_close(user.client);
+	}
+	must_use("after an hour's sleep in a call");
+}
+
 int main(int argc, char **argv)
 {
 	is_unit = argc > 1 && strcmp(argv[1], "cluster-unit") == 0;
@@ -470,6 +537,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_real_signals),
 		cmocka_unit_test(test_the_wall_clock_jumps),
 		cmocka_unit_test(test_the_host_sleeps_an_hour),
+		cmocka_unit_test(test_the_host_sleeps_in_a_call),
 	};
 	int failed = cmocka_run_group_tests(tests, start, stop);
 
