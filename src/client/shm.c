@@ -93,8 +93,8 @@ static void copy_pieces(void *context)
 				SY_FAILPOINT(CLIENT_WRITING);
 			} else {
 				SY_FAILPOINT(CLIENT_READING);
-				(copying->near ? sy_copy_near : sy_copy)((uint8_t *)range->to + piece.at, slab,
-				                                         nbytes, range->nbytes);
+				sy_copy((uint8_t *)range->to + piece.at, slab, nbytes,
+				        copying->near ? 0 : range->nbytes);
 			}
 			piece.at = 0;
 		}

@@ -21,20 +21,20 @@ static bool holding;               /* atomic: answers to resolves stay at the ga
 static sem_t at_gate;
 static bool pins_end; /* values travel as between hosts: who is held may outlive its pins */
 
-/* The linker leads the client's copies of what it read from a mapped slab through here. */
+/* The linker leads the client's copies into and out of a mapped slab through here. */
 static bool holding_copies; /* atomic: the first of them waits for let_go */
 static sem_t let_go;
 
-void __real_sy_copy_near(void *dst, const void *src, size_t n, size_t whole);
-void __wrap_sy_copy_near(void *dst, const void *src, size_t n, size_t whole);
+void __real_sy_copy(void *dst, const void *src, size_t n, size_t whole);
+void __wrap_sy_copy(void *dst, const void *src, size_t n, size_t whole);
 
-void __wrap_sy_copy_near(void *dst, const void *src, size_t n, size_t whole)
+void __wrap_sy_copy(void *dst, const void *src, size_t n, size_t whole)
 {
 	if (__atomic_exchange_n(&holding_copies, false, __ATOMIC_ACQ_REL)) {
 		sem_post(&at_gate);
 		sem_wait(&let_go);
 	}
-	__real_sy_copy_near(dst, src, n, whole);
+	__real_sy_copy(dst, src, n, whole);
 }
 
 static enum gate_says on_reply(uint32_t unit_id, enum sy_op op, struct sy_reply *reply,
