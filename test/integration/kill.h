@@ -58,9 +58,11 @@ static inline void kill_fill(uint8_t *bytes, size_t nbytes, uint64_t row, char f
 {
 	memcpy(bytes, &row, 8);
 	memcpy(bytes + 8, &version, 8);
-	for (size_t i = 16; i < nbytes; i++)
-		bytes[i] = (uint8_t)(sy_mix64(row * 31 ^ version << 8 ^ (uint64_t)field ^ i / 8 << 40) >>
-		                     i % 8 * 8);
+	for (size_t i = 16; i < nbytes; i += 8) {
+		uint64_t word = sy_mix64(row * 31 ^ version << 8 ^ (uint64_t)field ^ (uint64_t)i << 40);
+
+		memcpy(bytes + i, &word, nbytes - i < 8 ? nbytes - i : 8);
+	}
 }
 
 /* The version that this value is, whole; UINT64_MAX: it is nobody's. */

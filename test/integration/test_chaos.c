@@ -45,8 +45,11 @@ static void fill(uint8_t *bytes, size_t n, uint64_t row, uint64_t seed)
 {
 	memcpy(bytes, &row, 8);
 	memcpy(bytes + 8, &seed, 8);
-	for (size_t i = 16; i < n; i++)
-		bytes[i] = (uint8_t)(sy_mix64(row ^ seed ^ i / 8) >> (i % 8 * 8));
+	for (size_t i = 16; i < n; i += 8) {
+		uint64_t word = sy_mix64(row ^ seed ^ i);
+
+		memcpy(bytes + i, &word, n - i < 8 ? n - i : 8);
+	}
 }
 
 static bool is_whole(const sy_value *value, uint64_t row)
