@@ -14,20 +14,9 @@
 #include <unistd.h>
 
 #include "cluster.h"
+#include "sanitized.h"
 
 enum { UNITS = 2, SLAB_BYTES = 16 << 20, BIG = 3 << 20, CHILD_LIMIT_S = 20 };
-
-#if defined(__SANITIZE_THREAD__)
-static const bool MAY_THREAD = false; /* its runtime lets no child of threads make threads */
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-static const bool MAY_THREAD = false;
-#else
-static const bool MAY_THREAD = true;
-#endif
-#else
-static const bool MAY_THREAD = true;
-#endif
 
 static struct cluster cluster;
 static sy_client *client;
@@ -327,7 +316,7 @@ static int open_its_own(void *argument)
 static void test_a_child_opens_its_own(void **state)
 {
 	(void)state;
-	if (MAY_THREAD)
+	if (!THREAD_SANITIZED)
 		assert_int_equal(in_child(open_its_own, NULL), 0);
 }
 

@@ -19,6 +19,7 @@
 #include "bytes.h"
 #include "clock.h"
 #include "cluster.h"
+#include "sanitized.h"
 #include "shortage.h"
 #include "thread_state.h"
 
@@ -405,6 +406,10 @@ static void test_real_signals(void **state)
 	pthread_t other;
 
 	(void)state;
+	if (THREAD_SANITIZED) {
+		print_message("skip: the thread sanitizer's runtime can stand still at a signal\n");
+		skip();
+	}
 	me = pthread_self();
 	sigaction(SIGUSR1, &action, NULL);
 	__atomic_store_n(&signalling, true, __ATOMIC_RELEASE);

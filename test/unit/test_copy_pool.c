@@ -10,17 +10,8 @@
 #include <unistd.h>
 
 #include "copy_pool.h"
+#include "sanitized.h"
 #include "thread_state.h"
-
-/* The thread sanitizer ends a child that makes threads, if its parent had several. */
-#ifdef __has_feature
-#if __has_feature(thread_sanitizer)
-#define MAY_START_THREADS false
-#endif
-#endif
-#ifndef MAY_START_THREADS
-#define MAY_START_THREADS true
-#endif
 
 enum { PIECES = 500, RUNS = 200, CALLERS = 4, LOOKS = 20000 };
 
@@ -256,7 +247,7 @@ static void test_fork_child(void **state)
 	assert_true(child >= 0);
 	if (child == 0) { /* a pool of its own */
 		struct sy_copy_pool *own = sy_copy_pool_get();
-		bool ok = own != pool && (!MAY_START_THREADS || run_all(own));
+		bool ok = own != pool && (THREAD_SANITIZED || run_all(own));
 
 		sy_copy_pool_put(own);
 		_exit(ok ? 0 : 1);
