@@ -467,7 +467,7 @@ struct user {
 static void *use_once(void *argument)
 {
 	struct user *user = argument;
-	sy_error err;
+	sy_error err = {0};
 
 	__atomic_store_n(&user->tid, gettid(), __ATOMIC_RELEASE);
 	user->status = use(user->client, &err);
