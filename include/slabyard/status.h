@@ -42,7 +42,8 @@ typedef enum sy_status {
 
 enum { SY_ERROR_MESSAGE_BYTES = 256 };
 
-/* What went wrong. Plain data: owns nothing, may be copied. A call writes it only on failure.
+/* What went wrong. Plain data: owns nothing, may be copied. A call writes it only on failure. Zero
+ * before its first use: what it was lent (below) is read.
  *
  * indexes, index_capacity: lent by the caller (may be NULL, 0) before the call; a call on many
  * keys writes there the positions, in the arrays of that call, of the keys that were lost or

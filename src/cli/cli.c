@@ -49,7 +49,7 @@ int sy_cli_misused(const struct sy_cli *cli, const char *format, ...)
 bool sy_cli_parse(struct sy_cli *cli, const struct sy_usage *usage, int argc, char **argv,
                   struct sy_arguments *ret_arguments, int *ret_exit)
 {
-	sy_error err;
+	sy_error err = {0};
 	if (sy_options_parse(usage, argc, argv, ret_arguments, &err) != SY_OK) {
 		*ret_exit = sy_cli_misused(cli, "%s", err.message);
 		return false;

@@ -33,7 +33,7 @@ _Noreturn static void supervise(const char *run_dir, const struct sy_unit_option
                                 uint32_t unit_count, pid_t parent, int fd)
 {
 	struct sy_unit_words words;
-	sy_error err;
+	sy_error err = {0};
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(1);

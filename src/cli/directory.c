@@ -107,7 +107,7 @@ int sy_command_directory(struct sy_cli *cli, int argc, char **argv)
 	prctl(PR_SET_NAME, "slabyard-dir");
 	config.run_dir = cli->run_dir;
 	config.slot_count = (uint32_t)unit_count;
-	sy_error err;
+	sy_error err = {0};
 	sy_status status = config.listen != NULL ? sy_dir_daemon_run(&config, &err)
 	                                         : run_here(&config, leases, &err);
 	if (status != SY_OK)

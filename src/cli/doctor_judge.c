@@ -166,7 +166,7 @@ static void rdma_judge(const struct sy_doctor_wants *wants, const struct sy_doct
 static void ucx_judge(const struct sy_doctor_wants *wants, const struct sy_doctor_facts *facts,
                       struct sy_doctor_finding *finding)
 {
-	sy_error err;
+	sy_error err = {0};
 	if (facts->ucx_fault != NULL) {
 		say(finding, wants->rdma ? SY_DOCTOR_WRONG : SY_DOCTOR_NOTE, "%s%s", facts->ucx_fault,
 		    wants->rdma ? "" : ": not needed on one host");

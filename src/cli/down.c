@@ -52,7 +52,7 @@ int sy_command_down(struct sy_cli *cli, int argc, char **argv)
 		.run_dir = cli->run_dir, .waiting = on_waiting, .context = &waiting};
 	enum sy_takedown what = SY_TAKEDOWN_NOTHING;
 	bool log_kept = false;
-	sy_error err;
+	sy_error err = {0};
 	sy_status status = sy_takedown_run(&config, &what, &log_kept, &err);
 	if (waiting.was_shown)
 		fprintf(stderr, "\r\033[K");

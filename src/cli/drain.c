@@ -60,7 +60,7 @@ int sy_command_drain(struct sy_cli *cli, int argc, char **argv)
 	struct sy_arguments arguments;
 	int exit_status;
 	uint64_t unit_id = 0;
-	sy_error err;
+	sy_error err = {0};
 	if (!sy_cli_parse(cli, &usage, argc, argv, &arguments, &exit_status))
 		return exit_status;
 	if (address == NULL && !sy_cli_needs_run_dir(cli))

@@ -15,7 +15,7 @@ static const char details[] =
 
 static int value_write(const struct sy_cli *cli, const sy_value *value, const char *path)
 {
-	sy_error err;
+	sy_error err = {0};
 	if (path == NULL) {
 		fwrite(value->data, 1, value->nbytes, stdout);
 		return sy_cli_finish(cli);

@@ -26,7 +26,7 @@ int sy_command_keygen(struct sy_cli *cli, int argc, char **argv)
 	};
 	struct sy_arguments arguments;
 	int exit_status;
-	sy_error err;
+	sy_error err = {0};
 	if (!sy_cli_parse(cli, &usage, argc, argv, &arguments, &exit_status))
 		return exit_status;
 	if (sy_control_keys_make(arguments.list[0], &err) != SY_OK)

@@ -213,7 +213,7 @@ int sy_command_put(struct sy_cli *cli, int argc, char **argv)
 	};
 	struct sy_arguments arguments;
 	int exit_status;
-	sy_error err;
+	sy_error err = {0};
 	if (!sy_cli_parse(cli, &usage, argc, argv, &arguments, &exit_status))
 		return exit_status;
 	if (sy_cluster_key_parse(arguments.list, &put.key, &err) != SY_OK ||

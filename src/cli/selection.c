@@ -2,7 +2,7 @@
 
 int sy_selection_open(const struct sy_cli *cli, struct sy_selection *selection)
 {
-	sy_error err;
+	sy_error err = {0};
 	sy_status status = selection->rows_text != NULL
 	                       ? sy_row_list_parse(selection->rows_text, &selection->rows, &err)
 	                       : sy_row_list_all(&selection->rows, &err);

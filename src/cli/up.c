@@ -87,7 +87,7 @@ static int supervise(struct up *up)
 		.ready = on_ready,
 		.context = up,
 	};
-	sy_error err;
+	sy_error err = {0};
 	if (sy_supervisor_run(&config, &err) == SY_OK)
 		return SY_EXIT_DONE;
 	if (up->report_fd >= 0)
@@ -188,7 +188,7 @@ int sy_command_up(struct sy_cli *cli, int argc, char **argv)
 	if (up.unit.slab_bytes == 0)
 		return sy_cli_misused(cli, "how much memory shall a unit have? give --slab-bytes SIZE");
 	struct sy_unit_config config;
-	sy_error err;
+	sy_error err = {0};
 	char keys[PATH_MAX], ssd_dir[PATH_MAX];
 	if (!make_absolute(&up.unit.keys, keys))
 		return sy_cli_fail(cli, "cannot open the keys in %s: %s", up.unit.keys, strerror(errno));

@@ -204,7 +204,7 @@ static void request_answer(struct sy_dir_server *server, uint64_t route, const v
 {
 	struct sy_dir_request request = {0};
 	struct sy_dir_reply reply = {0};
-	sy_error err;
+	sy_error err = {0};
 	server->stats.requests++;
 	if (sy_dir_request_decode(message, bytes, &request, &reply.request_id, &err) != SY_OK) {
 		server->stats.malformed++;

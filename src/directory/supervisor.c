@@ -202,7 +202,7 @@ static void restarts_run(struct supervisor *supervisor, uint64_t *ret_next_ns)
 	uint64_t next_ns = UINT64_MAX;
 	for (uint32_t i = 0; i < supervisor->config->unit_count; i++) {
 		struct sy_restart *restart = &supervisor->restarts[i];
-		sy_error err;
+		sy_error err = {0};
 		if (restart->due_ns != 0 && restart->due_ns <= sy_clock_now_ns()) {
 			sy_child_done(&supervisor->children[i]);
 			if (unit_start(supervisor, i, &err) == SY_OK)

@@ -54,7 +54,7 @@ static inline void fuzz_blob_type(struct sy_prng *prng, sy_column *column)
 static inline void fuzz_blob_make(struct fuzz_blob *blob, uint8_t number)
 {
 	struct sy_prng prng;
-	sy_error err;
+	sy_error err = {0};
 	sy_prng_seed(&prng, number);
 	memset(blob, 0, sizeof *blob);
 	blob->index = (sy_index){.rows = blob->rows, .columns = blob->columns};

@@ -28,7 +28,7 @@ static void patch(uint8_t *bytes, size_t index_bytes, uint64_t blob_bytes)
 /* A laid out copy of what was decoded is no longer than it: its entries stand without gaps. */
 static void check_encodes(sy_index *index, const uint8_t *bytes, size_t index_bytes)
 {
-	sy_error err;
+	sy_error err = {0};
 	uint8_t *again = xmalloc(index_bytes);
 	uint64_t blob_bytes = index->blob_bytes;
 	if (sy_index_encode(index, again, index_bytes, &err) != SY_OK)
@@ -133,7 +133,7 @@ static void seed_index(const sy_index *index, uint8_t mode, uint32_t number)
 
 static void layout(sy_index *index)
 {
-	sy_error err;
+	sy_error err = {0};
 	if (sy_index_layout(index, &err) != SY_OK)
 		fuzz_fail(__FILE__, __LINE__, err.message);
 }

@@ -68,7 +68,7 @@ static void check_same(const struct sy_row_batch *a, size_t first, const struct 
 /* Names differ from each other, so that no cell overwrites another. */
 static void check_row(struct sy_row_batch *batch, size_t first, uint64_t row)
 {
-	sy_error err;
+	sy_error err = {0};
 	struct sy_text flat = {0};
 	struct sy_row_batch again = {0};
 	FUZZ_CHECK(batch->cell_count > first);

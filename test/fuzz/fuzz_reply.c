@@ -52,7 +52,7 @@ static void check_again(struct sy_reply *reply, enum sy_op op, uint32_t key_coun
 	static struct sy_buf buf;
 	struct sy_reply again;
 	struct sy_resolved whole = reply->resolved;
-	sy_error err;
+	sy_error err = {0};
 	keep_used(&reply->outcome);
 	/* The last shape was added by the decoder. */
 	if (op == SY_OP_RESOLVE_KEYS && reply->outcome.fault == SY_FAULT_NONE)

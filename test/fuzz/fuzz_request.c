@@ -19,7 +19,7 @@ static void check_again(const struct sy_request *request)
 	static struct sy_buf buf;
 	struct sy_request again;
 	struct sy_request_id id;
-	sy_error err;
+	sy_error err = {0};
 	sy_buf_reset(&buf);
 	sy_request_encode(request, &buf);
 	FUZZ_CHECK(!buf.failed && buf.bytes <= sy_request_bytes(request));

@@ -115,7 +115,7 @@ static void on_send(void *context, uint64_t route, const void *message, size_t b
 {
 	struct sy_scratch scratch = {.data = scratch_bytes, .bytes = sizeof scratch_bytes};
 	struct sy_reply reply;
-	sy_error err;
+	sy_error err = {0};
 	(void)context;
 	FUZZ_CHECK(route >= 1 && route <= run.sent_count);
 	const struct sent *sent = &run.sent[route];

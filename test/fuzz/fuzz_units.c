@@ -99,7 +99,7 @@ static void check_quantity(const char *text, sy_status status, uint64_t value,
 
 static void try_bytes(const char *text)
 {
-	sy_error err;
+	sy_error err = {0};
 	uint64_t value = 0, again = 0;
 	char shown[16];
 	sy_status status = sy_parse_bytes(text, &value, &err);
@@ -117,7 +117,7 @@ static void try_bytes(const char *text)
 
 static void try_duration(const char *text)
 {
-	sy_error err;
+	sy_error err = {0};
 	uint64_t value = 0;
 	sy_status status = sy_parse_duration(text, &value, &err);
 	check_quantity(text, status, value, duration_factor);
@@ -140,7 +140,7 @@ static bool read_number(const char *text, size_t bytes, uint64_t *ret_value)
 
 static void try_number(const char *text, size_t bytes)
 {
-	sy_error err;
+	sy_error err = {0};
 	uint64_t value = 0, expected = 0;
 	bool is_number = read_number(text, bytes, &expected);
 	FUZZ_CHECK((sy_parse_u64(text, bytes, &value, &err) == SY_OK) == is_number);
@@ -177,7 +177,7 @@ static void try_name(const char *text, size_t bytes)
 
 static void try_key(const char *text, size_t bytes)
 {
-	sy_error err;
+	sy_error err = {0};
 	uint64_t row = 0, expected = 0;
 	const char *field = NULL;
 	size_t field_bytes = 0, head = 0;
@@ -213,7 +213,7 @@ static bool lists_row(const char *text, uint64_t row)
 
 static void try_rows(const char *text)
 {
-	sy_error err;
+	sy_error err = {0};
 	struct sy_row_list list;
 	uint64_t rows = 0;
 	if (sy_row_list_parse(text, &list, &err) != SY_OK)

@@ -226,7 +226,7 @@ static inline struct fixture *sample(void)
 
 static inline uint8_t *encode(const sy_index *index)
 {
-	sy_error err;
+	sy_error err = {0};
 	uint8_t *bytes = xmalloc(index->index_bytes);
 	assert_int_equal(sy_index_encode(index, bytes, index->index_bytes, &err), SY_OK);
 	return bytes;
@@ -303,7 +303,7 @@ static inline sy_status decode_patched(uint8_t *bytes, size_t index_bytes, uint6
 
 static inline void assert_both_refuse(sy_index *index, const char *said)
 {
-	sy_error err;
+	sy_error err = {0};
 	err.message[0] = '\0';
 	if (sy_index_layout(index, &err) != SY_E_INVALID || strstr(err.message, said) == NULL)
 		fail_msg("layout, \"%s\": \"%s\"", said, err.message);

@@ -61,7 +61,7 @@ static void test_every_request_comes_back_as_it_went(void **state)
 		assert_false(buf.failed);
 		struct sy_dir_request got;
 		uint64_t id = 0;
-		sy_error err;
+		sy_error err = {0};
 		assert_int_equal(sy_dir_request_decode(buf.data, buf.bytes, &got, &id, &err), SY_OK);
 		assert_int_equal(got.op, op);
 		assert_int_equal(got.request_id, sent.request_id);
@@ -195,7 +195,7 @@ static void test_hostile_texts_are_refused(void **state)
 	(void)state;
 	char text[SY_UNIT_ADDRESS_BYTES];
 	memset(text, 'a', sizeof text);
-	sy_error err;
+	sy_error err = {0};
 	assert_int_equal(register_with(text, sizeof text - 1, &err), SY_OK);
 	assert_int_equal(register_with(text, sizeof text, &err), SY_E_PROTOCOL);
 	assert_int_equal(register_with("a\0b", 3, &err), SY_E_PROTOCOL);
@@ -213,7 +213,7 @@ static void test_lists_are_bounded(void **state)
 	sy_dir_reply_encode(&sent, SY_DIR_OP_UNITS, &buf);
 	struct sy_unit_info room[3];
 	struct sy_dir_reply got;
-	sy_error err;
+	sy_error err = {0};
 	assert_int_equal(
 		sy_dir_reply_decode(buf.data, buf.bytes, SY_DIR_OP_UNITS, room, 2, &got, &err),
 		SY_E_PROTOCOL);

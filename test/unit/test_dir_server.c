@@ -59,7 +59,7 @@ static sy_status server_open(struct place *place, uint32_t slot_count, sy_error 
 
 static void server_start(struct place *place)
 {
-	sy_error err;
+	sy_error err = {0};
 	if (server_open(place, SLOTS, &err) != SY_OK)
 		fail_msg("%s", err.message);
 	place->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -125,7 +125,7 @@ static struct sy_unit_info unit_of(uint32_t unit_id, uint64_t incarnation)
 static void enter(struct place *place, uint32_t unit_id, uint64_t incarnation)
 {
 	struct sy_unit_info unit = unit_of(unit_id, incarnation);
-	sy_error err;
+	sy_error err = {0};
 	if (sy_dir_client_register(place->client, &unit, soon(), NULL, &err) != SY_OK)
 		fail_msg("%s", err.message);
 }
@@ -140,7 +140,7 @@ static void test_a_units_life(void **state)
 {
 	struct place *place = *state;
 	server_start(place);
-	sy_error err;
+	sy_error err = {0};
 	uint64_t epoch = 0;
 	assert_int_equal(sy_dir_client_epoch(place->client, soon(), &epoch, &err), SY_OK);
 	enter(place, 1, 7);
@@ -188,7 +188,7 @@ static void test_refusals_are_typed(void **state)
 {
 	struct place *place = *state;
 	server_start(place);
-	sy_error err;
+	sy_error err = {0};
 	bool is_dead;
 	struct sy_unit_info unit = unit_of(0, 2);
 	enter(place, 0, 1);
@@ -225,7 +225,7 @@ static void test_bad_addresses(void **state)
 {
 	(void)state;
 	struct sy_dir_client *client = NULL;
-	sy_error err;
+	sy_error err = {0};
 	assert_int_equal(sy_dir_client_open("", &client, &err), SY_E_INVALID);
 	assert_int_equal(sy_dir_client_open("/run/x", &client, &err), SY_E_INVALID);
 	assert_null(client);
@@ -236,7 +236,7 @@ static void test_bad_addresses(void **state)
 static void test_no_directory_is_a_timeout(void **state)
 {
 	struct place *place = *state;
-	sy_error err;
+	sy_error err = {0};
 	uint64_t epoch;
 	assert_int_equal(
 		sy_dir_client_epoch(place->client, sy_clock_now_ns() + 50000000u, &epoch, &err),
@@ -281,7 +281,7 @@ static void test_a_restart_forgets_nobody(void **state)
 	assert_int_equal(sy_dir_client_epoch(place->client, soon(), &after, NULL), SY_OK);
 	assert_true(after > before);
 	struct sy_unit_info unit = unit_of(0, 1);
-	sy_error err;
+	sy_error err = {0};
 	assert_int_equal(sy_dir_client_register(place->client, &unit, soon(), NULL, &err), SY_E_FATAL);
 	assert_int_equal(sy_dir_client_renew(place->client, 0, 1, soon(), NULL, &err), SY_E_FATAL);
 	assert_int_equal(sy_dir_client_renew(place->client, 1, 2, soon(), NULL, &err), SY_OK);
@@ -312,7 +312,7 @@ static void test_leases_run_out_by_themselves(void **state)
 	server_start(place);
 	enter(place, 0, 1);
 	await_state(place, 0, SY_UNIT_SUSPECT);
-	sy_error err;
+	sy_error err = {0};
 	struct sy_dir_renewal renewal;
 	uint64_t before_ns = sy_clock_now_ns();
 	assert_int_equal(sy_dir_client_renew(place->client, 0, 1, soon(), &renewal, &err), SY_OK);
@@ -370,7 +370,7 @@ static void test_a_full_disk_silences_and_loses_nothing(void **state)
 	snprintf(socket_path, sizeof socket_path, "ipc://%s/ipc", place->moved);
 	struct sy_dir_client *client = NULL;
 	assert_int_equal(sy_dir_client_open(socket_path, &client, NULL), SY_OK);
-	sy_error err;
+	sy_error err = {0};
 	bool is_dead;
 	assert_int_equal(sy_dir_client_exited(client, 0, 1, soon(), &err), SY_E_SYS);
 	assert_int_equal(sy_dir_client_is_dead(client, 0, 1, soon(), &is_dead, &err), SY_E_SYS);
@@ -399,7 +399,7 @@ static void test_damaged_state_is_refused(void **state)
 	uint8_t good[4096], bad[4096];
 	struct sy_registry *registry = sy_registry_new(SLOTS, &no_leases), *loaded = NULL;
 	struct sy_unit_info unit = unit_of(2, 5);
-	sy_error err;
+	sy_error err = {0};
 	assert_int_equal(sy_registry_register(registry, &unit, 0), SY_DIR_FAULT_NONE);
 	assert_int_equal(sy_dir_store_load(place->state, 0, &loaded, &err), SY_OK);
 	assert_null(loaded);

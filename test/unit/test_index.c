@@ -107,7 +107,7 @@ static void test_what_layout_makes_decodes_to_the_same(void **state)
 	sy_prng_seed(&prng, harness_seed());
 	for (int i = 0; i < 3000; i++) {
 		struct fixture *f = random_index(&prng);
-		sy_error err;
+		sy_error err = {0};
 		err.message[0] = '\0';
 		if (sy_index_layout(&f->index, &err) != SY_OK)
 			fail_msg("%s", err.message);
@@ -150,7 +150,7 @@ static void test_the_form_is_as_written_down(void **state)
 		'b', 0xc3, 0xa9, 0, 0, 0, 0, 0,
 	};
 	struct fixture *f = sample();
-	sy_error err;
+	sy_error err = {0};
 	assert_int_equal(sy_index_layout(&f->index, &err), SY_OK);
 	assert_int_equal(f->index.index_bytes, 64 + 24 + sizeof columns);
 	assert_int_equal(f->index.entry_count, 9);
@@ -183,7 +183,7 @@ static void mutate_every_byte(struct sy_prng *prng, const sy_index *index, uint3
 			memcpy(bytes, good, index->index_bytes);
 			bytes[at] ^= flips[i];
 			sy_index got;
-			sy_error err;
+			sy_error err = {0};
 			sy_status status =
 				decode(bytes, index->index_bytes, index->blob_bytes, &got, &err);
 			/* The blob id is the one part that neither checksum nor sizes pin down. */
@@ -200,7 +200,7 @@ static void test_any_byte_changed_is_refused_or_keeps_every_promise(void **state
 {
 	(void)state;
 	struct sy_prng prng;
-	sy_error err;
+	sy_error err = {0};
 	uint32_t accepted = 0;
 	sy_prng_seed(&prng, harness_seed());
 	struct fixture *f = sample();
@@ -224,7 +224,7 @@ static void test_scribbles_are_refused_or_keep_every_promise(void **state)
 	sy_prng_seed(&prng, harness_seed());
 	for (int i = 0; i < 20000; i++) {
 		struct fixture *f = i % 2 == 0 ? sample() : random_index(&prng);
-		sy_error err;
+		sy_error err = {0};
 		assert_int_equal(sy_index_layout(&f->index, &err), SY_OK);
 		size_t bytes_count = f->index.index_bytes;
 		uint8_t *bytes = encode(&f->index);
@@ -245,7 +245,7 @@ static void test_every_truncation_is_refused(void **state)
 {
 	(void)state;
 	struct fixture *f = sample();
-	sy_error err;
+	sy_error err = {0};
 	assert_int_equal(sy_index_layout(&f->index, &err), SY_OK);
 	uint8_t *good = encode(&f->index);
 	for (size_t cut = 0; cut < f->index.index_bytes; cut++) {
@@ -267,7 +267,7 @@ static void test_what_is_lent_bounds_decode(void **state)
 {
 	(void)state;
 	struct fixture *f = sample();
-	sy_error err;
+	sy_error err = {0};
 	sy_index got = {.row_count = 77};
 	assert_int_equal(sy_index_layout(&f->index, &err), SY_OK);
 	uint8_t *bytes = encode(&f->index);
@@ -302,7 +302,7 @@ static void test_peek(void **state)
 {
 	(void)state;
 	struct fixture *f = sample();
-	sy_error err;
+	sy_error err = {0};
 	uint64_t got = 77;
 	assert_int_equal(sy_index_layout(&f->index, &err), SY_OK);
 	uint8_t *bytes = encode(&f->index);
@@ -345,7 +345,7 @@ static void test_encode_wants_room_and_a_layout(void **state)
 {
 	(void)state;
 	struct fixture *f = sample();
-	sy_error err;
+	sy_error err = {0};
 	assert_int_equal(sy_index_layout(&f->index, &err), SY_OK);
 	uint8_t *bytes = xmalloc(f->index.index_bytes);
 	size_t short_bytes = f->index.index_bytes - 1;
@@ -380,7 +380,7 @@ static void test_lengths_at_the_edge_are_taken(void **state)
 	for (size_t i = 0; i < COUNT_OF(cases); i++) {
 		struct fixture *f = sample();
 		sy_column *column = &f->columns[0];
-		sy_error err;
+		sy_error err = {0};
 		f->index.column_count = 1;
 		column->dtype = cases[i].dtype;
 		column->kind = cases[i].kind;
@@ -407,7 +407,7 @@ static void test_gaps_are_allowed(void **state)
 {
 	(void)state;
 	struct fixture *f = sample();
-	sy_error err;
+	sy_error err = {0};
 	sy_index got;
 	assert_int_equal(sy_index_layout(&f->index, &err), SY_OK);
 	f->columns[1].base += 64;
@@ -435,7 +435,7 @@ static void test_gaps_are_allowed(void **state)
 
 static void assert_large_round_trip(sy_index *index)
 {
-	sy_error err;
+	sy_error err = {0};
 	err.message[0] = '\0';
 	sy_index got;
 	if (sy_index_layout(index, &err) != SY_OK)
@@ -491,7 +491,7 @@ static void test_as_many_columns_as_entries(void **state)
 	sy_index index = {.rows = rows, .row_count = 1, .columns = columns, .column_count = ENTRIES};
 	assert_large_round_trip(&index);
 	index.column_count = ENTRIES + 1;
-	sy_error err;
+	sy_error err = {0};
 	assert_int_equal(sy_index_layout(&index, &err), SY_E_INVALID);
 	index.column_count = ENTRIES;
 	index.row_count = 2;

@@ -82,7 +82,7 @@ static void test_each_check_of_decode(void **state)
 {
 	(void)state;
 	struct fixture *f = sample();
-	sy_error err;
+	sy_error err = {0};
 	assert_int_equal(sy_index_layout(&f->index, &err), SY_OK);
 	uint8_t *good = encode(&f->index);
 	size_t index_bytes = f->index.index_bytes;
@@ -155,7 +155,7 @@ static void test_bad_names(void **state)
 		assert_both_refuse(&f->index, cases[i].said);
 	}
 	struct fixture *f = sample();
-	sy_error err;
+	sy_error err = {0};
 	f->index.column_count = 1;
 	f->columns[0].field = long_name;
 	f->columns[0].field_bytes = 1024;
@@ -191,7 +191,7 @@ static void test_bad_order_and_double_keys(void **state)
 	f->ordinals[3][0] = 2;
 	assert_both_refuse(&f->index, "twice");
 	f = sample(); /* rows of one field do not count against the next one's */
-	sy_error err;
+	sy_error err = {0};
 	f->columns[3].field = "c";
 	f->columns[3].field_bytes = 1;
 	f->index.column_count = 5;
@@ -283,7 +283,7 @@ static void test_bad_types_and_lengths(void **state)
 		assert_both_refuse(&f->index, cases[i].said);
 	}
 	struct fixture *f = sample();
-	sy_error err;
+	sy_error err = {0};
 	f->columns[2].shape.rank = 9; /* no 9th dim is looked for */
 	assert_int_equal(sy_index_layout(&f->index, &err), SY_E_INVALID);
 	assert_non_null(strstr(err.message, "rank"));
@@ -293,7 +293,7 @@ static void test_a_sum_over_the_limit_is_refused(void **state)
 {
 	(void)state;
 	struct fixture *f = sample();
-	sy_error err;
+	sy_error err = {0};
 	f->extents[1][0] = (uint64_t)1 << 61;
 	f->extents[1][1] = (uint64_t)1 << 61;
 	assert_int_equal(sy_index_layout(&f->index, &err), SY_E_INVALID);

@@ -24,7 +24,7 @@ static void assert_request_survives(const struct sy_request *sent)
 	struct sy_buf buf = {0};
 	struct sy_request got;
 	uint8_t *copy;
-	sy_error err;
+	sy_error err = {0};
 	sy_request_encode(sent, &buf);
 	assert_false(buf.failed);
 	assert_true(buf.bytes <= sy_request_bytes(sent));
@@ -44,7 +44,7 @@ static void assert_reply_survives(const struct sy_reply *sent, enum sy_op op)
 	struct sy_buf buf = {0};
 	struct sy_reply got;
 	struct sy_request_id id;
-	sy_error err;
+	sy_error err = {0};
 	sy_reply_encode(sent, op, &buf);
 	assert_false(buf.failed);
 	assert_true(buf.bytes <= SY_MESSAGE_MAX_BYTES);
@@ -112,7 +112,7 @@ static void test_every_error_survives(void **state)
 	for (unsigned why = 0; why <= UINT8_MAX; why++) {
 		struct sy_buf buf = {0};
 		struct sy_reply got;
-		sy_error err;
+		sy_error err = {0};
 		sent.outcome.why = (uint8_t)why;
 		sy_reply_encode(&sent, SY_OP_COMMIT, &buf);
 		struct sy_scratch scratch = scratch_new();
@@ -366,7 +366,7 @@ static void test_stats_may_grow(void **state)
 	(void)state;
 	struct sy_buf buf = {0};
 	struct sy_reply got;
-	sy_error err;
+	sy_error err = {0};
 	uint8_t id[SY_REQUEST_ID_BYTES] = {1};
 	sy_mp_write_array(&buf, 5);
 	sy_mp_write_bin(&buf, id, sizeof id);
@@ -404,7 +404,7 @@ static void test_a_hello_of_another_version_is_read_as_far_as_that(void **state)
 	struct sy_buf buf = {0};
 	struct sy_request got;
 	uint8_t *copy;
-	sy_error err;
+	sy_error err = {0};
 	uint8_t id[SY_REQUEST_ID_BYTES] = {0};
 	sy_mp_write_array(&buf, 4);
 	sy_mp_write_uint(&buf, SY_OP_HELLO);

@@ -168,7 +168,7 @@ static sy_status request_try(const uint8_t *bytes, size_t count)
 	struct sy_scratch scratch = {.data = scratch_bytes, .bytes = sizeof scratch_bytes};
 	struct sy_request got;
 	struct sy_request_id id;
-	sy_error err;
+	sy_error err = {0};
 	uint8_t *copy = malloc(count > 0 ? count : 1);
 	assert_non_null(copy);
 	memcpy(copy, bytes, count);
@@ -185,7 +185,7 @@ static sy_status reply_try(const uint8_t *bytes, size_t count, enum sy_op op, ui
 	struct sy_scratch scratch = {.data = scratch_bytes, .bytes = sizeof scratch_bytes};
 	struct sy_reply got;
 	struct sy_request_id id;
-	sy_error err;
+	sy_error err = {0};
 	uint8_t *copy = malloc(count > 0 ? count : 1);
 	assert_non_null(copy);
 	memcpy(copy, bytes, count);
@@ -309,7 +309,7 @@ static void assert_args_refused(unsigned op, const void *args, size_t bytes, con
 	struct sy_scratch scratch = scratch_new();
 	struct sy_request got = {.notice_count = 77};
 	struct sy_request_id id = {0};
-	sy_error err;
+	sy_error err = {0};
 	head_write(&buf, op);
 	sy_buf_append(&buf, args, bytes);
 	tail_write(&buf);
@@ -479,7 +479,7 @@ static void test_each_check_of_the_frame(void **state)
 	struct sy_scratch scratch = scratch_new();
 	struct sy_request got;
 	struct sy_request_id id = {1, 1, 1};
-	sy_error err;
+	sy_error err = {0};
 	assert_int_equal(sy_request_decode(buf.data, buf.bytes, &scratch, &got, &id, &err),
 	                 SY_E_PROTOCOL);
 	assert_int_equal(id.session | id.slot | id.seq, 0);
@@ -571,7 +571,7 @@ static void test_too_little_scratch_is_a_refusal(void **state)
 	struct sy_buf buf = {0};
 	struct sy_request got;
 	struct sy_request_id id;
-	sy_error err;
+	sy_error err = {0};
 	request.pin_check.count = 30;
 	sy_request_encode(&request, &buf);
 	struct sy_scratch scratch = {.data = scratch_bytes, .bytes = 16};

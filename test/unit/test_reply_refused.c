@@ -6,7 +6,7 @@ static void assert_refused(const struct sy_buf *buf, enum sy_op op, uint32_t ask
 {
 	struct sy_scratch scratch = scratch_new();
 	struct sy_reply got = {.key_count = 77};
-	sy_error err;
+	sy_error err = {0};
 	assert_false(buf->failed);
 	err.message[0] = '\0';
 	uint8_t *copy = malloc(buf->bytes); /* exact, so that ASan sees a byte read past its end */
@@ -178,7 +178,7 @@ static void test_scratch_of_every_size(void **state)
 	for (sy_status status = SY_E_PROTOCOL; status != SY_OK; bytes++) {
 		struct sy_scratch scratch = {.data = malloc(bytes), .bytes = bytes};
 		struct sy_reply got;
-		sy_error err;
+		sy_error err = {0};
 		assert_non_null(scratch.data);
 		status = sy_reply_decode(buf.data, buf.bytes, SY_OP_RESOLVE_KEYS, 3, &scratch, &got, &err);
 		if (status == SY_OK)
@@ -336,7 +336,7 @@ static void test_the_text_of_an_error(void **state)
 	struct sy_buf body = {0};
 	struct sy_buf buf = {0};
 	struct sy_reply got;
-	sy_error err;
+	sy_error err = {0};
 	for (size_t lead = 58; lead < 66; lead++) {
 		char long_text[200];
 		memset(long_text, 'x', lead);
@@ -370,7 +370,7 @@ static void test_each_check_of_the_frame(void **state)
 	static const uint8_t result[] = {0x91, 2};
 	struct sy_buf buf = {0};
 	struct sy_request_id id = {1, 2, 3};
-	sy_error err;
+	sy_error err = {0};
 	frame(&buf, true, result, sizeof result);
 	assert_int_equal(sy_reply_peek(buf.data, buf.bytes, &id, &err), SY_OK);
 	assert_int_equal(id.session, 7);
