@@ -24,6 +24,9 @@ enum {
 	REPLACED = 0, /* the unit that is replaced */
 	DRAINING = 1, /* the one that is asked to drain */
 	ASK_ROUNDS = 2,
+	NEWS_MS = 100,
+	STANDING_MS = 5, /* a client that stands at a point sends no news */
+	LOOKS = 600,
 };
 
 static const uint64_t MILLISECOND_NS = 1000000;
@@ -136,10 +139,10 @@ static enum seen look_at(pid_t pid)
 	return info.si_code == CLD_STOPPED ? SEEN_STOPPED : SEEN_GONE;
 }
 
-/* Waits for news of a child; who stands at a point sends none. */
-static void wait_for_news(void)
+/* Waits for news of a child. */
+static void wait_for_news(uint32_t longest_ms)
 {
-	const struct timespec longest = {0, 10000000};
+	const struct timespec longest = {0, (long)(longest_ms * MILLISECOND_NS)};
 	sigset_t child;
 
 	sigemptyset(&child);
@@ -210,8 +213,8 @@ static void strike(struct kill_attempt *attempt)
 		cluster_restart(&cluster, unit);
 	} else {
 		kill(cluster.units[unit], SIGSTOP);
-		while (look_at(cluster.units[unit]) == SEEN_NOTHING)
-			wait_for_news();
+		for (int i = 0; i < LOOKS && look_at(cluster.units[unit]) == SEEN_NOTHING; i++)
+			wait_for_news(NEWS_MS);
 		why = kill_check_others(unit, KILL_ILL_LIVES);
 		__atomic_store_n(&control->go, goes_first, __ATOMIC_RELEASE);
 		hold(attempt);
@@ -308,7 +311,7 @@ static void watch_others(struct kill_attempt *attempt)
 			see_unit(attempt, u);
 		see_directory();
 		if (!attempt->seen)
-			wait_for_news();
+			wait_for_news(NEWS_MS);
 	}
 }
 
@@ -318,7 +321,9 @@ static void watch_victim(struct kill_attempt *attempt)
 
 	start_victim(attempt);
 	while (!attempt->victim_gone) {
-		wait_for_news();
+		bool may_stand = attempt->strike != KILL_STRIKE_NONE && !attempt->struck;
+
+		wait_for_news(may_stand ? STANDING_MS : NEWS_MS);
 		for (uint32_t u = 0; u < KILL_UNITS; u++)
 			see_unit(attempt, u);
 		see_directory();
@@ -350,8 +355,8 @@ static void replace_unit(struct kill_attempt *attempt)
 	bool ready;
 
 	kill(pid, SIGTERM);
-	for (int i = 0; i < 600 && look_at(pid) != SEEN_GONE; i++) {
-		wait_for_news();
+	for (int i = 0; i < LOOKS && look_at(pid) != SEEN_GONE; i++) {
+		wait_for_news(NEWS_MS);
 		see_directory();
 		if (look_at(pid) != SEEN_STOPPED)
 			continue;
@@ -363,8 +368,8 @@ static void replace_unit(struct kill_attempt *attempt)
 	ready_fd = cluster_spawn(&cluster, 0);
 	pid = cluster.units[0];
 	if (is_of(attempt->point, "unit") && was_hit_by(0) && attempt->action == SY_FAILPOINT_STOP) {
-		for (int i = 0; i < 600 && look_at(pid) != SEEN_STOPPED; i++)
-			wait_for_news();
+		for (int i = 0; i < LOOKS && look_at(pid) != SEEN_STOPPED; i++)
+			wait_for_news(NEWS_MS);
 		const char *why = kill_check_others(0, KILL_ILL_DEAD);
 		if (why != NULL)
 			kill_attempt_fault(attempt, "beside a unit that was stopped at its start", why);
