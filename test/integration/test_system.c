@@ -502,11 +502,12 @@ static void test_the_host_sleeps_in_a_call(void **state)
 		assert_int_equal(sy_client_get(user.client, &key, 1, SY_GET_VIEW, 0, &view, &err), SY_OK);
 		signal_unit(SIGSTOP);
 		assert_int_equal(pthread_create(&thread, NULL, use_once, &user), 0);
-		for (int i = 0; i < 20000; i++) {
-			if (thread_is(getpid(), __atomic_load_n(&user.tid, __ATOMIC_ACQUIRE), 'S'))
-				break;
+		bool sleeps = false;
+		for (int i = 0; i < 20000 && !sleeps; i++) {
 			nanosleep(&pause, NULL);
+			sleeps = thread_is(getpid(), __atomic_load_n(&user.tid, __ATOMIC_ACQUIRE), 'S');
 		}
+		assert_true(sleeps);
 		__atomic_add_fetch(&shared->boot_ahead_ns, HOUR_NS, __ATOMIC_ACQ_REL);
 		if (!late)
 			signal_unit(SIGCONT);

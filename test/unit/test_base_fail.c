@@ -7,7 +7,7 @@
 
 static sy_error dirty_error(uint32_t *indexes)
 {
-	sy_error err = {0};
+	sy_error err;
 	memset(&err, 0x5a, sizeof err);
 	err.in_flight = true;
 	err.indexes = indexes;
