@@ -75,6 +75,7 @@
 	X(68, use_a_grant_twice, 3, client) \
 	X(69, forget_grants_at_session_end, 7, client) \
 	X(70, forget_who_waits_for_a_copy, 6, core) \
-	X(71, forget_who_was_passed, 6, core)
+	X(71, forget_who_was_passed, 6, core) \
+	X(72, follow_the_overwritten, 3, core)
 
 #endif

@@ -7,7 +7,7 @@
 #include "layout.h"
 
 /* How many entries ahead of the one being linked its buckets are fetched. */
-enum { LINK_AHEAD = 8 };
+enum { LINK_AHEAD = 8, AFTER_AHEAD = 8 };
 
 static uint32_t *key_bucket(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field)
 {
@@ -31,6 +31,11 @@ static bool is_of_row(const struct sy_entry *entry, uint32_t ns, uint64_t row)
 static bool is_of_key(const struct sy_entry *entry, uint32_t ns, uint64_t row, uint32_t field)
 {
 	return entry->row == row && entry->field == field && entry->ns == ns;
+}
+
+static bool is_visible(const struct sy_entry *entry)
+{
+	return (entry->flags & SY_ENTRY_LIVE) != 0 && (entry->flags & SY_ENTRY_PENDING) == 0;
 }
 
 /* Puts an entry before the others of its row, or at the head of the chain. */
@@ -241,6 +246,19 @@ void sy_entry_find_all(struct sy_core *core, uint32_t ns, struct sy_key_ask *ask
 	/* Each turn goes one entry further in every chain. */
 	while (left > 0)
 		left = look_once(core, ns, asks, open, left);
+}
+
+uint32_t sy_entry_find_after(struct sy_core *core, uint32_t ns, uint32_t before, uint64_t row,
+                             uint32_t field)
+{
+	const struct sy_entry *last = sy_entry_at(core, before);
+	uint32_t index = last->blob_next;
+	const struct sy_entry *entry = sy_entry_at(core, index);
+	/* Most lie side by side, up or down, as the pool gave them. Any address may be fetched. */
+	uintptr_t step = (uintptr_t)entry - (uintptr_t)last;
+	__builtin_prefetch((const void *)((uintptr_t)entry + AFTER_AHEAD * step));
+	bool visible = is_visible(entry) || SY_MUTANT(72);
+	return index != 0 && is_of_key(entry, ns, row, field) && visible ? index : 0;
 }
 
 uint32_t sy_entry_find(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field)

@@ -55,6 +55,11 @@ struct sy_key_ask {
  * found are on their way into the cache, too. */
 void sy_entry_find_all(struct sy_core *core, uint32_t ns, struct sy_key_ask *asks, uint32_t count);
 
+/* The visible entry of this key if it is the next in its blob behind `before`, a visible one; else
+ * 0, and sy_entry_find may still find it. */
+uint32_t sy_entry_find_after(struct sy_core *core, uint32_t ns, uint32_t before, uint64_t row,
+                             uint32_t field);
+
 /* Clears the live bit, unlinks from both hashes, counts down the blob, which is settled when
  * its last live entry goes. The item itself is freed with its blob. To walk a row or key and
  * kill, get the next entry first: being linked, it outlives the killing of this one. */

@@ -39,6 +39,7 @@ struct lookup {
 	uint64_t pinned_bytes; /* of values that the client copies itself */
 	uint32_t last;         /* the blob in the slab that was held last, and where it lies */
 	uint64_t last_offset, last_grant;
+	uint32_t recent[SY_FIND_MAX]; /* entries of the last keys or 0, of key k at k % SY_FIND_MAX */
 };
 
 static enum sy_why fault_of(const struct sy_event_request *r)
@@ -231,23 +232,54 @@ static bool write_found(struct lookup *l, uint32_t k, uint32_t entry)
 	return true;
 }
 
-/* Finds and describes the entries of all keys; each stands in out->offset until it is written
- * where its value lies. */
-static void find_all(struct lookup *l)
+/* How many keys are looked up next. Of rows times fields the first row goes alone, for the others
+ * may follow it. */
+static uint32_t next_count(const struct sy_event_request *r, uint32_t first)
+{
+	bool leads = first == 0 && r->resolve.field_of == NULL;
+	uint32_t left = r->resolve.key_count - first;
+	uint32_t most = leads && r->resolve.field_count < SY_FIND_MAX ? r->resolve.field_count
+	                                                              : SY_FIND_MAX;
+	return left < most ? left : most;
+}
+
+/* Rows that are got as they were put stand, field by field, one behind the other in their blob:
+ * that spares the hash. Returns how many of the keys did; the first that does not ends it, as each
+ * wrong guess may be a miss of the cache. */
+static uint32_t find_following(struct lookup *l, uint32_t first, uint32_t count,
+                               struct sy_key_ask *asks)
+{
+	const struct sy_event_request *r = l->call->request;
+	uint32_t width = r->resolve.field_count, i = 0;
+	if (r->resolve.field_of != NULL || width > SY_FIND_MAX || first < width)
+		return 0;
+	for (; i < count; i++) {
+		uint32_t before = l->recent[(first + i - width) % SY_FIND_MAX];
+		asks[i].entry = before == 0 ? 0
+			: sy_entry_find_after(l->call->step->core, l->call->session->ns, before,
+			                      asks[i].row, asks[i].field);
+		if (asks[i].entry == 0)
+			break;
+		l->recent[(first + i) % SY_FIND_MAX] = asks[i].entry;
+	}
+	return i;
+}
+
+/* Finds and describes the entries of `count` keys from number `first` on; each stands in
+ * out->offset until it is written where its value lies. */
+static void find(struct lookup *l, uint32_t first, uint32_t count)
 {
 	struct sy_core *core = l->call->step->core;
-	const struct sy_event_request *r = l->call->request;
+	const struct sy_resolved *out = l->call->request->resolve.out;
 	struct sy_key_ask asks[SY_FIND_MAX];
-	for (uint32_t first = 0; first < r->resolve.key_count; first += SY_FIND_MAX) {
-		uint32_t left = r->resolve.key_count - first;
-		uint32_t count = left < SY_FIND_MAX ? left : SY_FIND_MAX;
-		fill_asks(l, first, count, asks);
-		sy_entry_find_all(core, l->call->session->ns, asks, count);
-		for (uint32_t i = 0; i < count; i++) {
-			r->resolve.out->offset[first + i] = asks[i].entry;
-			if (asks[i].entry != 0)
-				describe(l, first + i, sy_entry_at(core, asks[i].entry));
-		}
+	fill_asks(l, first, count, asks);
+	uint32_t done = find_following(l, first, count, asks);
+	sy_entry_find_all(core, l->call->session->ns, asks + done, count - done);
+	for (uint32_t i = 0; i < count; i++) {
+		l->recent[(first + i) % SY_FIND_MAX] = asks[i].entry;
+		out->offset[first + i] = asks[i].entry;
+		if (asks[i].entry != 0)
+			describe(l, first + i, sy_entry_at(core, asks[i].entry));
 	}
 }
 
@@ -260,6 +292,38 @@ static void choose_inline(struct lookup *l)
 	uint64_t limit = sy_min_u64(l->inline_left, INLINE_PAYS_BYTES);
 	if (reaches && (l->sum_bytes > limit || l->largest_bytes > l->inline_max))
 		l->inline_max = 0;
+}
+
+/* Writes where the values of the keys [first, end) lie. False: pins are short. */
+static bool place(struct lookup *l, uint32_t first, uint32_t end)
+{
+	const struct sy_resolved *out = l->call->request->resolve.out;
+	for (uint32_t k = first; k < end; k++) {
+		uint32_t entry = (uint32_t)out->offset[k];
+		if (entry == 0)
+			write_none(out, k, SY_FOUND_ABSENT);
+		else if (!write_found(l, k, entry))
+			return false;
+	}
+	return true;
+}
+
+/* Keys are placed when it is known that none of them goes inline, or what all of them come to. */
+static bool find_and_place(struct lookup *l)
+{
+	const struct sy_event_request *r = l->call->request;
+	uint32_t placed = 0;
+	for (uint32_t first = 0, count; first < r->resolve.key_count; first += count) {
+		count = next_count(r, first);
+		find(l, first, count);
+		choose_inline(l);
+		if (l->inline_max > 0)
+			continue;
+		if (!place(l, placed, first + count))
+			return false;
+		placed = first + count;
+	}
+	return place(l, placed, r->resolve.key_count);
 }
 
 static enum sy_run refuse_pins(struct lookup *l)
@@ -340,16 +404,9 @@ enum sy_run sy_handle_resolve(struct sy_call *call)
 		core->volatiles.field_ids[i] = (uint16_t)sy_name_find(core, &core->tables.fields,
 		                                                      r->resolve.fields[i]);
 	r->resolve.out->shape_count = 0;
-	find_all(&l);
-	choose_inline(&l);
 	sy_load_begin(core);
-	for (uint32_t k = 0; k < r->resolve.key_count; k++) {
-		uint32_t entry = (uint32_t)r->resolve.out->offset[k];
-		if (entry == 0)
-			write_none(r->resolve.out, k, SY_FOUND_ABSENT);
-		else if (!write_found(&l, k, entry))
-			return refuse_pins(&l);
-	}
+	if (!find_and_place(&l))
+		return refuse_pins(&l);
 	if (l.waits)
 		return wait_for_disk(&l);
 	core->volatiles.resolved += l.found;

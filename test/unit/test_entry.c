@@ -105,6 +105,45 @@ static void test_order(void **state)
 	tables_close(core);
 }
 
+/* The next of its blob, if it is what is asked for and is to be seen. */
+static void test_find_after(void **state)
+{
+	(void)state;
+	struct sy_core_params params = tables_params(64, 65536);
+	struct sy_core *core = open_one(&params);
+	struct draft draft;
+	const uint64_t rows[] = {3, 5, 8};
+	draft_grid(&draft, rows, 3, 1, 10);
+	draft_finish(&draft);
+	uint32_t first = draft_commit(core, &draft, 1, 1, false, NULL);
+	uint32_t field = sy_name_find(core, &core->tables.fields, span_of("a"));
+	uint32_t three = sy_entry_find(core, 1, 3, field), five = sy_entry_find(core, 1, 5, field);
+	uint32_t eight = sy_entry_find(core, 1, 8, field);
+	assert_int_equal(sy_entry_find_after(core, 1, three, 5, field), five);
+	assert_int_equal(sy_entry_find_after(core, 1, five, 8, field), eight);
+	assert_int_equal(sy_entry_find_after(core, 1, three, 8, field), 0);
+	assert_int_equal(sy_entry_find_after(core, 1, five, 3, field), 0);
+	assert_int_equal(sy_entry_find_after(core, 1, eight, 3, field), 0);
+	assert_int_equal(sy_entry_find_after(core, 1, three, 5, field + 1), 0);
+	assert_int_equal(sy_entry_find_after(core, 1, three, 5, 0), 0);
+	assert_int_equal(sy_entry_find_after(core, 2, three, 5, field), 0);
+	/* The old entry of a row that was put anew stays in its blob, and is not found there. */
+	draft_grid(&draft, &rows[1], 1, 1, 10);
+	draft_finish(&draft);
+	draft_commit(core, &draft, 1, 2, false, NULL);
+	assert_int_equal(sy_blob_at(core, first)->live_count, 2);
+	assert_int_equal(sy_entry_find_after(core, 1, three, 5, field), 0);
+	assert_int_not_equal(sy_entry_find(core, 1, 5, field), 0);
+	/* Nor one that is not to be seen yet. */
+	draft_grid(&draft, rows, 3, 1, 10);
+	draft_finish(&draft);
+	uint32_t pending = draft_commit(core, &draft, 1, 3, true, NULL);
+	uint32_t head = sy_blob_at(core, pending)->entry_head;
+	assert_int_equal(sy_entry_find_after(core, 1, head, 5, field), 0);
+	sy_blob_move(core, pending, SY_BLOB_FREE);
+	tables_close(core);
+}
+
 /* A row with more fields than any bucket is long, among rows that share its bucket. */
 static void test_wide_rows(void **state)
 {
@@ -252,7 +291,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),    cmocka_unit_test(test_one_bucket),
 		cmocka_unit_test(test_order),     cmocka_unit_test(test_wide_rows),
-		cmocka_unit_test(test_room),      cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_find_after), cmocka_unit_test(test_room),
+		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_ten_million),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
