@@ -216,6 +216,14 @@ enum sy_disk_result {
 	SY_DISK_CUT,     /* a read: there is no such place in a file any more */
 };
 
+/* What the keys of an answer come to. Its reader fills it, who has looked at each. */
+struct sy_resolved_sum {
+	uint32_t pinned_count, absent_count, lost_count;
+	uint64_t pinned_bytes;
+	uint64_t pinned_end;     /* no pinned value ends after this place of the slab */
+	uint64_t inline_largest; /* bytes of a value */
+};
+
 /* The answer of resolve_keys, arrays in request order, lent by whoever asks. */
 struct sy_resolved {
 	uint8_t *found;       /* enum sy_found */
@@ -228,6 +236,7 @@ struct sy_resolved {
 	uint32_t *tail;       /* index into shapes */
 	struct sy_shape *shapes; /* as many as keys; those used come first */
 	uint32_t shape_count;
+	struct sy_resolved_sum sum; /* of one that was read */
 };
 
 /* Bytes by state, of a unit; they sum to its capacity. X(field, text) */

@@ -120,6 +120,7 @@ static bool fill(struct sy_lookup_part *part, const struct sy_items *items, uint
 		return false;
 	if (width > 0) {
 		fill_product(part, items, width);
+		part->distinct = true;
 		return true;
 	}
 	for (size_t i = part->first; i < part->last; i++) {
@@ -135,6 +136,7 @@ static bool fill(struct sy_lookup_part *part, const struct sy_items *items, uint
 		part->rows[key_count] = item->row;
 		part->field_of[key_count++] = (uint16_t)place[item->field];
 	}
+	part->distinct = key_count == count;
 	part->call.op.resolve = (struct sy_resolve_args){
 		.rows = part->rows, .fields = part->fields, .field_of = part->field_of,
 		.row_count = key_count, .field_count = field_count,
@@ -212,17 +214,6 @@ void sy_lookup_done(struct sy_lookup *lookup)
 	*lookup = (struct sy_lookup){0};
 }
 
-bool sy_lookup_part_pinned(const struct sy_lookup_part *part)
-{
-	const struct sy_reply *reply = &part->call.op.reply;
-
-	for (uint32_t i = 0; i < reply->key_count; i++) {
-		if (reply->resolved.found[i] == SY_FOUND_PINNED)
-			return true;
-	}
-	return false;
-}
-
 void sy_lookup_unpin(struct sy_hub *hub, const struct sy_lookup *lookup)
 {
 	for (size_t i = 0; i < lookup->part_count; i++) {
@@ -238,26 +229,19 @@ void sy_lookup_unpin(struct sy_hub *hub, const struct sy_lookup *lookup)
 static void check_places(struct sy_hub *hub, struct sy_lookup_part *part)
 {
 	struct sy_call *call = &part->call;
-	const struct sy_resolved *in = &call->op.reply.resolved;
-	uint64_t slab_bytes = call->remote != NULL ? call->remote->slab_bytes : 0;
-	uint64_t inline_max = call->op.resolve.inline_max_bytes;
-	bool pinned = false, outside = false, large = false;
+	const struct sy_resolved_sum *sum = &call->op.reply.resolved.sum;
+	bool large = sum->inline_largest > call->op.resolve.inline_max_bytes;
+	bool unreached = sum->pinned_count > 0 && call->remote == NULL;
+	bool outside = sum->pinned_count > 0 && !unreached &&
+	               sum->pinned_end > call->remote->slab_bytes;
 
-	for (uint32_t k = 0; k < call->op.reply.key_count; k++) {
-		bool is_pinned = in->found[k] == SY_FOUND_PINNED;
-
-		pinned |= is_pinned;
-		outside |= is_pinned & ((in->offset[k] > slab_bytes) |
-		                        (in->nbytes[k] > slab_bytes - in->offset[k]));
-		large |= (in->found[k] == SY_FOUND_INLINE) & (in->nbytes[k] > inline_max);
-	}
-	if (!large && !outside && (!pinned || call->remote != NULL))
+	if (!large && !unreached && !outside)
 		return;
 	sy_hub_unpin(hub, call->unit_id, call->op.incarnation, call->op.name);
 	if (large)
 		call->status = sy_fail(&call->error, SY_E_PROTOCOL, "get",
 		                       "unit %u sent a value that was to stay in its slab", call->unit_id);
-	else if (call->remote == NULL)
+	else if (unreached)
 		call->status = sy_fail(&call->error, SY_E_TRANSFER_FAILED, "get",
 		                       "unit %u: %s", call->unit_id, SY_HUB_NO_PATH);
 	else
@@ -293,7 +277,10 @@ static void check_losses(struct sy_hub *hub, struct sy_lookup_part *part)
 {
 	struct sy_call *call = &part->call;
 	const uint8_t *found = call->op.reply.resolved.found;
+	const struct sy_resolved_sum *sum = &call->op.reply.resolved.sum;
 
+	if (sum->lost_count == 0 && (sum->absent_count == 0 || !call->outlived))
+		return;
 	for (uint32_t k = 0; k < call->op.reply.key_count; k++) {
 		if (!is_gone(part, k))
 			continue;

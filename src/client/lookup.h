@@ -11,6 +11,7 @@ struct sy_lookup_part {
 	struct sy_call call;
 	const struct sy_items *items; /* borrowed */
 	size_t first, last;
+	bool distinct; /* no two of its items have one key */
 	uint64_t *rows;
 	uint16_t *field_of;
 	struct sy_span *fields;
@@ -43,10 +44,15 @@ void sy_lookup_unpin(struct sy_hub *hub, const struct sy_lookup *lookup);
  * first). */
 static inline size_t sy_lookup_key(const struct sy_lookup_part *part, size_t i, size_t before)
 {
+	if (part->distinct)
+		return i - part->first;
 	return i > part->first && !sy_items_again(part->items, i) ? before + 1 : before;
 }
 
-/* True if the part's answer pinned anything. */
-bool sy_lookup_part_pinned(const struct sy_lookup_part *part);
+/* Whether the part's answer pinned anything. */
+static inline bool sy_lookup_part_pinned(const struct sy_lookup_part *part)
+{
+	return part->call.op.reply.resolved.sum.pinned_count > 0;
+}
 
 #endif

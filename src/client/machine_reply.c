@@ -34,8 +34,7 @@ static bool is_late(const struct sy_machine *machine, const struct sy_machine_op
 static void on_resolved(struct sy_machine *machine, struct sy_machine_op *op,
                         const struct sy_reply *reply, uint64_t now_ns)
 {
-	bool pinned = reply->key_count > 0 &&
-	              memchr(reply->resolved.found, SY_FOUND_PINNED, reply->key_count) != NULL;
+	bool pinned = reply->resolved.sum.pinned_count > 0;
 	if (pinned && !sy_machine_notices_hold(&machine->notices))
 		return; /* as if the reply was lost: unpinned and asked again */
 	if (SY_MUTANT(6))

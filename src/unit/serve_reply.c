@@ -91,12 +91,15 @@ static bool gather_inline(struct sy_serve *serve, uint32_t key_count)
 
 static bool answer_resolve(struct sy_serve *serve, struct sy_reply *reply)
 {
+	const struct sy_resolve_args *asked = &serve->room->request.wire.resolve;
+
 	if (!gather_inline(serve, serve->room->request.key_count)) {
 		serve->lost_reply_count++;
 		return false;
 	}
 	reply->resolved = serve->room->resolved;
 	reply->key_count = serve->room->request.key_count;
+	reply->row_keys = asked->field_of == NULL ? asked->field_count : 0;
 	reply->inline_bytes.data = serve->room->inline_bytes.data;
 	reply->inline_bytes.bytes = serve->room->inline_bytes.bytes;
 	return true;

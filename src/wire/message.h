@@ -151,6 +151,7 @@ struct sy_reply {
 	struct sy_hello_result hello;
 	struct sy_resolved resolved; /* arrays in the scratch on decode */
 	uint32_t key_count;
+	uint32_t row_keys; /* of an answer to rows times fields: how many a row has; else 0 */
 	struct sy_span inline_bytes; /* of resolved: all inline values, each at its offset */
 	const uint8_t *held;         /* of pin_check: 1 or 0 each */
 	uint32_t held_count;

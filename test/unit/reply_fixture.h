@@ -53,16 +53,28 @@ static inline void resolved_draw(struct sy_prng *prng, struct sy_reply *reply)
 		reply->resolved.shape_count = reply->key_count;
 	for (uint32_t i = 0; i < reply->resolved.shape_count; i++)
 		shape_draw(prng, &drawn_shapes[i]);
+	reply->row_keys = sy_prng_chance(prng, 60) ? 1 + (uint32_t)sy_prng_below(prng, 4) : 0;
 	for (uint32_t k = 0; k < reply->key_count; k++) {
-		drawn_found[k] = (uint8_t)sy_prng_below(prng, SY_FOUND_COUNT);
+		bool repeats = reply->row_keys > 0 && k >= reply->row_keys;
+		uint32_t as = repeats ? k - reply->row_keys : k; /* mostly: a few differ */
+		drawn_found[k] = reply->row_keys > 0 ? SY_FOUND_PINNED
+			: (uint8_t)sy_prng_below(prng, SY_FOUND_COUNT);
 		drawn_tail[k] = (uint32_t)sy_prng_below(prng, reply->resolved.shape_count);
 		entry_draw(prng, &drawn_shapes[drawn_tail[k]], &drawn_dtype[k], &drawn_kind[k],
 		           &drawn_nbytes[k], &drawn_dim0[k]);
+		if (repeats && !sy_prng_chance(prng, 1)) {
+			drawn_tail[k] = drawn_tail[as];
+			drawn_dtype[k] = drawn_dtype[as];
+			drawn_kind[k] = drawn_kind[as];
+			drawn_nbytes[k] = drawn_nbytes[as];
+			drawn_dim0[k] = drawn_dim0[as];
+		}
 		if (inline_bytes + drawn_nbytes[k] > sizeof drawn_bytes)
 			drawn_found[k] = SY_FOUND_PINNED;
 		drawn_offset[k] = drawn_found[k] == SY_FOUND_INLINE ? inline_bytes : number(prng) >> 1;
 		inline_bytes += drawn_found[k] == SY_FOUND_INLINE ? drawn_nbytes[k] : 0;
-		drawn_generation[k] = number(prng);
+		drawn_generation[k] = repeats && !sy_prng_chance(prng, 3) ? drawn_generation[as]
+		                                                          : number(prng);
 	}
 	bytes_draw(prng, drawn_bytes, inline_bytes);
 	reply->inline_bytes = (struct sy_span){drawn_bytes, inline_bytes};
@@ -215,9 +227,19 @@ static inline void assert_resolved_equal(const struct sy_reply *a, const struct 
 	static const sy_shape no_shape;
 	const struct sy_resolved *x = &a->resolved;
 	const struct sy_resolved *y = &b->resolved;
+	struct sy_resolved_sum sum = {0};
 	assert_int_equal(a->key_count, b->key_count);
 	assert_spans_equal(a->inline_bytes, b->inline_bytes);
 	for (uint32_t k = 0; k < a->key_count; k++) {
+		sum.absent_count += x->found[k] == SY_FOUND_ABSENT;
+		sum.lost_count += sy_found_is_lost(x->found[k]);
+		if (x->found[k] == SY_FOUND_INLINE)
+			sum.inline_largest = sy_max_u64(sum.inline_largest, x->nbytes[k]);
+		if (x->found[k] == SY_FOUND_PINNED) {
+			sum.pinned_count++;
+			sum.pinned_bytes += x->nbytes[k];
+			sum.pinned_end = sy_max_u64(sum.pinned_end, x->offset[k] + x->nbytes[k]);
+		}
 		bool absent = !sy_found_is_value(x->found[k]);
 		bool tensor = !absent && x->kind[k] == SY_KIND_TENSOR;
 		assert_int_equal(y->found[k], x->found[k]);
@@ -230,6 +252,7 @@ static inline void assert_resolved_equal(const struct sy_reply *a, const struct 
 		assert_true(y->tail[k] < y->shape_count);
 		assert_shapes_equal(tensor ? &x->shapes[x->tail[k]] : &no_shape, &y->shapes[y->tail[k]]);
 	}
+	assert_memory_equal(&y->sum, &sum, sizeof sum);
 }
 
 static inline void assert_stats_equal(const struct sy_unit_stats *a, const struct sy_unit_stats *b)

@@ -183,6 +183,57 @@ static void test_the_form_is_as_written_down(void **state)
 	sy_buf_free(&buf);
 }
 
+/* What all rows have in common is written once, the generations only where they repeat, too. */
+static void test_types_that_repeat_are_written_once(void **state)
+{
+	(void)state;
+	static const uint8_t form[] = {
+		0x95, 0xc4, 20, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0xc3,
+		0x9a, 0xc4, 2, 1, 1, 0xc4, 2, 2, 0, 0xc4, 2, 1, 2,
+		0xc4, 24, 0, 0, 0, 0, 64, 0, 0, 0, 128, 0, 0, 0, 192, 0, 0, 0, 0, 1, 0, 0, 64, 1, 0, 0,
+		0xc4, 24, 1, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 6, 0, 0, 0, 3, 0, 0, 0, 7, 0, 0, 0,
+		0xc4, 16, 9, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0,
+		0xc4, 24, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0,
+		0xc4, 6, 0, 0, 0, 0, 0, 0, 0xc4, 1, 1, 0xc4, 0, 0, 0,
+	};
+	struct sy_reply reply = {.id = {1, 3, 2}, .outcome = {.op = SY_OP_RESOLVE_KEYS},
+	                         .resolved = drawn_resolved(), .key_count = 6, .row_keys = 2};
+	struct sy_buf buf = {0};
+	memset(drawn_shapes, 0, sizeof drawn_shapes);
+	reply.resolved.shape_count = 1;
+	drawn_shapes[0].rank = 1;
+	for (uint32_t k = 0; k < 6; k++) {
+		drawn_found[k] = SY_FOUND_PINNED;
+		drawn_kind[k] = k % 2 == 0 ? SY_KIND_TENSOR : SY_KIND_BYTES;
+		drawn_dtype[k] = k % 2 == 0 ? SY_DTYPE_U8 : SY_DTYPE_NONE;
+		drawn_offset[k] = 64 * (uint64_t)k;
+		drawn_nbytes[k] = k % 2 == 0 ? 1 + k / 2 : 5 + k / 2;
+		drawn_dim0[k] = k % 2 == 0 ? drawn_nbytes[k] : 0;
+		drawn_generation[k] = 9;
+		drawn_tail[k] = 0;
+	}
+	sy_reply_encode(&reply, SY_OP_RESOLVE_KEYS, &buf);
+	assert_int_equal(buf.bytes, sizeof form);
+	assert_memory_equal(buf.data, form, sizeof form);
+	assert_reply_survives(&reply, SY_OP_RESOLVE_KEYS);
+	/* Another generation, another type, or but two rows, which could be taken for something else:
+	 * the one is written out, or all are. */
+	size_t all_bytes = sizeof form + 4 * 3 + 4 * 3;
+	sy_buf_reset(&buf);
+	drawn_generation[5] = 10;
+	sy_reply_encode(&reply, SY_OP_RESOLVE_KEYS, &buf);
+	assert_int_equal(buf.bytes, sizeof form - 16 + 24);
+	assert_reply_survives(&reply, SY_OP_RESOLVE_KEYS);
+	sy_buf_reset(&buf);
+	drawn_kind[5] = SY_KIND_JSON;
+	sy_reply_encode(&reply, SY_OP_RESOLVE_KEYS, &buf);
+	assert_int_equal(buf.bytes, all_bytes + 8);
+	assert_reply_survives(&reply, SY_OP_RESOLVE_KEYS);
+	reply.key_count = 4;
+	assert_reply_survives(&reply, SY_OP_RESOLVE_KEYS);
+	sy_buf_free(&buf);
+}
+
 /* --- limits ------------------------------------------------------------------------------- */
 
 static char long_names[KEYS][SY_FIELD_MAX_BYTES];
@@ -431,6 +482,7 @@ int main(void)
 		cmocka_unit_test(test_every_reply_survives),
 		cmocka_unit_test(test_every_error_survives),
 		cmocka_unit_test(test_the_form_is_as_written_down),
+		cmocka_unit_test(test_types_that_repeat_are_written_once),
 		cmocka_unit_test(test_the_largest_resolve_fits),
 		cmocka_unit_test(test_a_field_for_every_key_fits),
 		cmocka_unit_test(test_the_other_largest_requests_fit),

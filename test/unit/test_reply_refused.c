@@ -167,6 +167,49 @@ static void test_each_length_of_a_resolve(void **state)
 	}
 }
 
+/* Six keys whose types are told of two: each of the runs that tell of as many may be longer or
+ * shorter by one, and the keys that were asked for other than a multiple. */
+static void test_types_that_do_not_repeat(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t bin, item_bytes;
+	} told[] = {{DTYPE, 1}, {KIND, 1}, {GENERATION, 8}, {TAIL, 3}};
+	struct sy_reply reply = {.outcome = {.op = SY_OP_RESOLVE_KEYS}, .key_count = 6, .row_keys = 2,
+	                         .resolved = drawn_resolved()};
+	for (uint32_t k = 0; k < 6; k++) {
+		drawn_found[k] = SY_FOUND_PINNED;
+		drawn_dtype[k] = SY_DTYPE_NONE;
+		drawn_kind[k] = SY_KIND_BYTES;
+		drawn_offset[k] = drawn_dim0[k] = 0;
+		drawn_tail[k] = 0;
+		drawn_nbytes[k] = drawn_generation[k] = 7;
+	}
+	for (uint32_t n = 0; n < COUNT_OF(told); n++) {
+		struct sy_buf buf = {0};
+		sy_reply_encode(&reply, SY_OP_RESOLVE_KEYS, &buf);
+		uint8_t *at = bin_at(&buf, told[n].bin);
+		uint8_t *rest = at + at[-1];
+		assert_int_equal(at[-1], 2 * told[n].item_bytes);
+		at[-1] = (uint8_t)told[n].item_bytes;
+		memmove(rest - told[n].item_bytes, rest, (size_t)(buf.data + buf.bytes - rest));
+		buf.bytes -= told[n].item_bytes;
+		assert_refused(&buf, SY_OP_RESOLVE_KEYS, 6, "another number of keys");
+		sy_buf_free(&buf);
+	}
+	assert_reply_refused(&reply, SY_OP_RESOLVE_KEYS, 5, "another number of keys");
+	assert_reply_refused(&reply, SY_OP_RESOLVE_KEYS, 7, "another number of keys");
+	REFUSED(true, SY_OP_RESOLVE_KEYS, 6, "another number of keys", 0x9a, 0xc4, 4, 1, 1, 1, 1, 0, 0,
+	        0, 0, 0, 0, 0);
+	REFUSED(true, SY_OP_RESOLVE_KEYS, 6, "another number of keys", 0x9a, 0xc4, 0, 0, 0, 0, 0, 0, 0,
+	        0, 0, 0);
+	/* What is wrong with the place of one key is seen though the types were checked before it. */
+	drawn_nbytes[5] = UINT64_MAX;
+	assert_reply_refused(&reply, SY_OP_RESOLVE_KEYS, 6, "too long");
+	drawn_offset[5] = 1;
+	assert_reply_refused(&reply, SY_OP_RESOLVE_KEYS, 6, "outside any slab");
+}
+
 /* Scratch of every size from none to enough: refused or right, and never a byte past it. */
 static void test_scratch_of_every_size(void **state)
 {
@@ -400,6 +443,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_byte_of_a_resolve),
 		cmocka_unit_test(test_each_length_of_a_resolve),
+		cmocka_unit_test(test_types_that_do_not_repeat),
 		cmocka_unit_test(test_scratch_of_every_size),
 		cmocka_unit_test(test_each_check_of_a_resolve),
 		cmocka_unit_test(test_each_zero_a_hello_may_not_hold),
