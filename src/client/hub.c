@@ -27,6 +27,9 @@ static const uint64_t BUDGET_BYTES = 256u << 20;
 /* A call returns by its deadline plus this. */
 static const uint64_t SPARE_NS = 100 * 1000 * 1000;
 
+/* Of each unit: fewer keys are sorted and written down sooner than a wake-up takes. */
+enum { ANNOUNCED_KEYS = 512 };
+
 sy_status sy_hub_enter(struct sy_hub *hub, sy_error *err)
 {
 	if (hub->fork_count != sy_local_fork_count())
@@ -390,6 +393,18 @@ bool sy_hub_puts_inline(struct sy_hub *hub, uint32_t unit_id, uint64_t nbytes)
 		                              sy_clock_now_ns());
 	pthread_mutex_unlock(&hub->lock);
 	return puts;
+}
+
+void sy_hub_announce(struct sy_hub *hub, size_t key_count)
+{
+	if (key_count / hub->unit_count < ANNOUNCED_KEYS)
+		return;
+	pthread_mutex_lock(&hub->lock);
+	for (uint32_t u = 0; u < hub->unit_count; u++) {
+		if (hub->links[u] != NULL)
+			sy_link_announce(hub->links[u]);
+	}
+	pthread_mutex_unlock(&hub->lock);
 }
 
 uint64_t sy_hub_read_pin_ns(struct sy_hub *hub, uint32_t unit_id)

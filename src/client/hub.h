@@ -141,6 +141,9 @@ uint64_t sy_hub_incarnation(struct sy_hub *hub, uint32_t unit_id);
 /* Is a blob of this size better put whole in a message? False while no session told the limit. */
 bool sy_hub_puts_inline(struct sy_hub *hub, uint32_t unit_id, uint64_t nbytes);
 
+/* A call of so many keys begins: where it pays, the units wake up while it is made ready. */
+void sy_hub_announce(struct sy_hub *hub, size_t key_count);
+
 /* How long a resolve that is not being read holds its pins; 0 while no session told it. */
 uint64_t sy_hub_read_pin_ns(struct sy_hub *hub, uint32_t unit_id);
 
@@ -151,11 +154,11 @@ void sy_error_copy(sy_error *to, const sy_error *from);
  * UnitFull, Timeout, TransferFailed, then all others. */
 int sy_status_severity(sy_status status);
 
-/* One READ of ranges that this resolve pinned, under the caller's lock if the store has one.
- * SY_E_STALE_READ: bytes came, but the pin did not stand; SY_E_TRANSFER: it failed, or the unit
- * did not say whether the pin stood; SY_E_TIMEOUT, SY_E_FATAL. */
-sy_status sy_hub_read(struct sy_hub *hub, const struct sy_call *resolved,
-                      const struct sy_range *ranges, size_t count, uint64_t deadline_ns,
-                      sy_error *err);
+/* One READ of ranges that these resolves of one slab pinned, one or more, under the caller's lock
+ * if the store has one. SY_E_STALE_READ: bytes came, but a pin did not stand; SY_E_TRANSFER: it
+ * failed, or the unit did not say whether the pins stood; SY_E_TIMEOUT, SY_E_FATAL. */
+sy_status sy_hub_read(struct sy_hub *hub, const struct sy_call *const *resolved,
+                      size_t resolved_count, const struct sy_range *ranges, size_t count,
+                      uint64_t deadline_ns, sy_error *err);
 
 #endif

@@ -113,6 +113,8 @@ void sy_link_free(struct sy_link *link);
 void sy_link_set_due(struct sy_link *link, bool due);
 /* Sends, completes and receives until there is nothing to do at once; wakes whom it concerns. */
 void sy_link_pump(struct sy_link *link, uint64_t now_ns);
+/* A message follows in some microseconds: a unit that sleeps wakes up for it meanwhile. */
+void sy_link_announce(const struct sy_link *link);
 /* Of links that are due, what has waited longest goes first: one that fails comes due again, and
  * must not keep the others from their turn. */
 static inline bool sy_link_is_before(const struct sy_link *link, const struct sy_link *other)

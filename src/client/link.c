@@ -240,6 +240,14 @@ static void wake_unit(struct sy_link *link)
 	(void)!write(link->door_fd, &one, sizeof one);
 }
 
+void sy_link_announce(const struct sy_link *link)
+{
+	uint64_t one = 1;
+
+	if (link->lane.shared != NULL && !sy_ring_is_attended(&link->lane.out))
+		(void)!write(link->door_fd, &one, sizeof one);
+}
+
 void sy_link_disconnect(struct sy_link *link, uint64_t now_ns)
 {
 	sy_link_drop_connection(link, 0);

@@ -122,9 +122,12 @@ bool sy_daemon_spin(struct sy_daemon_loop *loop)
 	if (work || !any)
 		return work;
 	part_from_client(loop);
-	if (sy_spin_may(&loop->spin)) {
+	bool expects = loop->expects;
+	loop->expects = false;
+	if (expects || sy_spin_may(&loop->spin)) {
 		bool hit = watch_lanes(loop);
-		sy_spin_end(&loop->spin, hit);
+		if (!expects)
+			sy_spin_end(&loop->spin, hit);
 		if (hit)
 			return true;
 	}

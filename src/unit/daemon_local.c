@@ -179,6 +179,18 @@ void sy_daemon_serve_lane(struct sy_daemon *daemon, uint32_t index)
 		sy_peers_add_work(&daemon->peers, index);
 }
 
+void sy_daemon_hear_door(struct sy_daemon *daemon, uint32_t index)
+{
+	const struct sy_peer *peer = sy_peers_at(&daemon->peers, index);
+	if (peer == NULL || peer->lane.shared == NULL)
+		return;
+	if (!sy_ring_ready(&peer->lane.in) && peer->lane.first == NULL && !peer->lane.broken) {
+		sy_daemon_attend(daemon, index);
+		daemon->loop->expects = true;
+	}
+	sy_daemon_serve_lane(daemon, index);
+}
+
 void sy_daemon_work(struct sy_daemon *daemon)
 {
 	for (uint32_t i = 0; i < LANES_A_TURN && daemon->peers.work_head != 0; i++)

@@ -167,7 +167,7 @@ static void run_event(struct sy_daemon *daemon, const struct epoll_event *event,
 		sy_daemon_end_process(daemon, index, now_ns);
 		break;
 	case SY_DAEMON_DOOR:
-		sy_daemon_serve_lane(daemon, index);
+		sy_daemon_hear_door(daemon, index);
 		break;
 	}
 }

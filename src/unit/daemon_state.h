@@ -29,6 +29,7 @@ struct sy_daemon_loop {
 	int epoll_fd, signal_fd;
 	struct sy_daemon *touched; /* that have something to do in this turn */
 	struct sy_spin spin;
+	bool expects; /* a client has announced a message: it is waited for awake */
 	struct {
 		uint32_t unit, index; /* a peer whose lane is looked at by ourselves, and whose it is;
 		                       * index 0: none in this place */
@@ -99,6 +100,8 @@ void sy_daemon_accept(struct sy_daemon *daemon);
 bool sy_daemon_read_socket(struct sy_daemon *daemon, uint32_t index, uint64_t now_ns);
 void sy_daemon_end_process(struct sy_daemon *daemon, uint32_t index, uint64_t now_ns);
 /* Serves what its lane holds, a bounded number of messages. */
+/* A door that was written with nothing in the ring is an announcement. */
+void sy_daemon_hear_door(struct sy_daemon *daemon, uint32_t index);
 void sy_daemon_serve_lane(struct sy_daemon *daemon, uint32_t index);
 /* daemon_attend.c: a client that has just written will do so again. Its lane is looked at by
  * ourselves until a short wait awake was in vain; so it need not wake us meanwhile. */

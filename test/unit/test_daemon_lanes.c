@@ -297,6 +297,72 @@ static void test_who_does_not_read_holds_up_nobody(void **state)
 	leave(&good);
 }
 
+/* A client that writes its door with nothing in the ring has announced a message: the unit waits
+ * for it awake, and says so in the ring. Where one CPU is all there is nobody waits so. */
+static void test_an_announced_message_is_waited_for(void **state)
+{
+	struct rig *rig = *state;
+	static struct mate mate;
+	cpu_set_t allowed;
+	uint64_t end_ns;
+	bool attended = false;
+	assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+	start(rig);
+	open_mate(rig, &mate);
+	end_ns = sy_clock_now_ns() + SILENCE_S * 1000000000ull;
+	while (!attended && sy_clock_now_ns() < end_ns) {
+		uint64_t look_ns = sy_clock_now_ns() + 1000000;
+		while (sy_ring_is_attended(&mate.lane.out) && sy_clock_now_ns() < end_ns)
+			sched_yield(); /* since the hello */
+		open_door(&mate);
+		while (!attended && sy_clock_now_ns() < look_ns)
+			attended = sy_ring_is_attended(&mate.lane.out);
+		if (CPU_COUNT(&allowed) == 1)
+			break;
+	}
+	assert_int_equal(attended, CPU_COUNT(&allowed) > 1);
+	leave(&mate);
+}
+
+/* What a client writes after the end of its socket is not heard, however fast it writes. */
+static void test_nothing_is_heard_after_the_end(void **state)
+{
+	struct rig *rig = *state;
+	static struct mate mate;
+	static uint64_t rows[100];
+	const struct sy_span field = {(const uint8_t *)"a", 1};
+	struct sy_request resolve = {
+		.op = SY_OP_RESOLVE_KEYS, .first_notice = 1,
+		.resolve = {.rows = rows, .fields = &field, .row_count = COUNT_OF(rows),
+		            .field_count = 1}};
+	struct pollfd ended;
+	uint64_t sent_bytes = 0;
+	start(rig);
+	open_mate(rig, &mate);
+	for (uint64_t i = 0; i < COUNT_OF(rows); i++)
+		rows[i] = i * 3;
+	ended = (struct pollfd){.fd = mate.local_fd, .events = POLLIN};
+	assert_int_equal(kill(rig->unit, SIGSTOP), 0);
+	for (bool told = false; sent_bytes < FLOOD * 100u && poll(&ended, 1, 0) == 0;) {
+		const void *message;
+		size_t bytes;
+		if (mate.lane.first == NULL) {
+			say(&mate, &resolve);
+			sent_bytes += mate.client.out.bytes;
+		} else if (!told) { /* the ring is full */
+			told = true;
+			assert_int_equal(shutdown(mate.local_fd, SHUT_WR), 0);
+			assert_int_equal(kill(rig->unit, SIGCONT), 0);
+		}
+		while (sy_lane_receive(&mate.lane, mate.copy, &message, &bytes))
+			open_door(&mate); /* its answers do not hold it up */
+		assert_true(sy_lane_flush(&mate.lane));
+	}
+	/* What lay there, what came beside it before the end was read, and what nobody reads. */
+	assert_in_range(sent_bytes, SY_RING_BYTES / 2, 4 * SY_RING_BYTES);
+	leave(&mate);
+}
+
 /* In the middle of a message of several parts: what came of it is freed. */
 static void test_a_client_that_dies_in_a_message(void **state)
 {
@@ -439,6 +505,8 @@ int main(void)
 		WITH_RIG(test_room_wakes_who_waits_for_it),
 		WITH_RIG(test_nonsense_ends_its_sender_alone),
 		WITH_RIG(test_who_does_not_read_holds_up_nobody),
+		WITH_RIG(test_an_announced_message_is_waited_for),
+		WITH_RIG(test_nothing_is_heard_after_the_end),
 		WITH_RIG(test_a_client_that_dies_in_a_message),
 		WITH_RIG(test_what_is_no_lane_is_refused),
 		WITH_RIG(test_a_unit_without_lanes),
