@@ -20,7 +20,8 @@ struct sy_copy_pool {
 	pthread_t helpers[HELPERS_MAX];
 	int helper_count;
 	int active;                  /* helpers at work */
-	uint64_t job;                /* number of the job that runs, or ran last */
+	uint64_t job;                /* number of the job that runs, or ran last; atomic */
+	uint32_t calls;              /* to expect one */
 	void (*part)(void *context); /* NULL: no job runs */
 	void *context;
 	uint32_t cpu; /* that its caller ran on */
@@ -83,15 +84,34 @@ void sy_copy_pool_put(struct sy_copy_pool *pool)
 	free(pool);
 }
 
+/* Under the lock, which is given up meanwhile. */
+static void await_expected(struct sy_copy_pool *pool)
+{
+	uint64_t end_ns = sy_clock_now_ns() + SY_SPIN_NS, before = pool->job;
+	uint32_t cpu = pool->cpu;
+
+	pthread_mutex_unlock(&pool->lock);
+	sy_spin_leave(cpu);
+	while (__atomic_load_n(&pool->job, __ATOMIC_RELAXED) == before && sy_clock_now_ns() < end_ns)
+		sy_spin_pause(UINT32_MAX);
+	pthread_mutex_lock(&pool->lock);
+}
+
 static void *help(void *argument)
 {
 	struct sy_copy_pool *pool = argument;
 	uint64_t seen = 0;
+	uint32_t heard = 0;
 
 	pthread_mutex_lock(&pool->lock);
 	while (!pool->stops) {
 		if (pool->part == NULL || pool->job == seen) {
-			pthread_cond_wait(&pool->work, &pool->lock);
+			if (heard == pool->calls) {
+				pthread_cond_wait(&pool->work, &pool->lock);
+			} else {
+				heard = pool->calls;
+				await_expected(pool);
+			}
 			continue;
 		}
 		void (*part)(void *context) = pool->part;
@@ -140,6 +160,21 @@ static void wait_awake(const struct sy_copy_pool *pool)
 		sy_spin_pause(UINT32_MAX);
 }
 
+void sy_copy_pool_expect(struct sy_copy_pool *pool)
+{
+	if (pool == NULL)
+		return;
+	pthread_mutex_lock(&pool->lock);
+	if (!pool->started)
+		start(pool);
+	if (pool->part == NULL && pool->active == 0 && pool->helper_count > 0) {
+		pool->calls++;
+		pool->cpu = sy_spin_cpu();
+		pthread_cond_broadcast(&pool->work);
+	}
+	pthread_mutex_unlock(&pool->lock);
+}
+
 void sy_copy_pool_run(struct sy_copy_pool *pool, void (*part)(void *context), void *context)
 {
 	uint64_t job = 0; /* ours; 0: others have the helpers */
@@ -149,7 +184,8 @@ void sy_copy_pool_run(struct sy_copy_pool *pool, void (*part)(void *context), vo
 		if (!pool->started)
 			start(pool);
 		if (pool->part == NULL && pool->active == 0 && pool->helper_count > 0) {
-			job = ++pool->job;
+			job = pool->job + 1;
+			__atomic_store_n(&pool->job, job, __ATOMIC_RELAXED);
 			pool->part = part;
 			pool->context = context;
 			pool->cpu = sy_spin_cpu();

@@ -55,20 +55,30 @@ static sy_status judge_failed(struct sy_hub *hub, const struct sy_call *call,
 	return status;
 }
 
-static sy_status copy_part(struct sy_hub *hub, const struct sy_lookup_part *part,
-                           const struct sy_items *items, struct sy_result *result,
-                           uint64_t deadline_ns, sy_error *err)
+/* Parts that lie in one slab: one READ, for which other threads are called once. */
+static sy_status copy_parts(struct sy_hub *hub, const struct sy_lookup_part *parts, size_t count,
+                            const struct sy_items *items, struct sy_result *result,
+                            uint64_t deadline_ns, sy_error *err)
 {
-	struct sy_range *ranges = malloc((part->last - part->first) * sizeof *ranges);
+	size_t most = parts[count - 1].last - parts[0].first, range_count = 0;
+	struct sy_range *ranges = malloc(most * sizeof *ranges);
+	const struct sy_call **calls = malloc(count * sizeof *calls);
 	sy_status status = SY_OK;
 
-	if (ranges == NULL)
+	if (ranges == NULL || calls == NULL) {
+		free(ranges);
+		free(calls);
 		return sy_fail(err, SY_E_SYS, __func__, "out of memory");
-	size_t count = gather(part, items, result, ranges);
-	if (count > 0)
-		status = sy_hub_read(hub, &part->call, ranges, count, deadline_ns, err);
+	}
+	for (size_t p = 0; p < count; p++) {
+		calls[p] = &parts[p].call;
+		range_count += gather(&parts[p], items, result, ranges + range_count);
+	}
+	if (range_count > 0)
+		status = sy_hub_read(hub, calls, count, ranges, range_count, deadline_ns, err);
 	free(ranges);
-	return status == SY_E_TRANSFER ? judge_failed(hub, &part->call, deadline_ns, err) : status;
+	free(calls);
+	return status == SY_E_TRANSFER ? judge_failed(hub, &parts->call, deadline_ns, err) : status;
 }
 
 static sy_status copy_all(struct sy_hub *hub, const struct sy_items *items,
@@ -77,12 +87,16 @@ static sy_status copy_all(struct sy_hub *hub, const struct sy_items *items,
 {
 	sy_status status = sy_result_layout(result, err);
 
-	for (size_t p = 0; status == SY_OK && p < lookup->part_count; p++) {
-		const struct sy_lookup_part *part = &lookup->parts[p];
+	for (size_t first = 0, last; status == SY_OK && first < lookup->part_count; first = last) {
+		const struct sy_lookup_part *parts = &lookup->parts[first];
 
-		status = copy_part(hub, part, items, result, deadline_ns, err);
+		last = first + 1;
+		while (last < lookup->part_count &&
+		       lookup->parts[last].call.remote == parts->call.remote)
+			last++;
+		status = copy_parts(hub, parts, last - first, items, result, deadline_ns, err);
 		if (status != SY_OK)
-			sy_items_blame(items, part->first, part->last, err);
+			sy_items_blame(items, parts->first, lookup->parts[last - 1].last, err);
 	}
 	return status;
 }
@@ -136,6 +150,20 @@ static bool can_view(const struct sy_lookup *lookup)
 	return true;
 }
 
+/* The copies begin once it is known where they go. */
+static void expect(const struct sy_lookup *lookup)
+{
+	struct sy_remote *remote = lookup->part_count > 0 ? lookup->parts->call.remote : NULL;
+	uint64_t nbytes = 0;
+
+	for (size_t p = 0; p < lookup->part_count; p++) {
+		if (lookup->parts[p].call.remote == remote)
+			nbytes += lookup->parts[p].call.op.reply.resolved.sum.pinned_bytes;
+	}
+	if (nbytes > 0 && remote->transport->expect != NULL)
+		remote->transport->expect(remote, nbytes);
+}
+
 static sy_status resolve_and_take(struct sy_hub *hub, const struct sy_items *items,
                                   size_t column_count, bool view, uint64_t deadline_ns,
                                   sy_result **ret_result, sy_error *err)
@@ -148,6 +176,8 @@ static sy_status resolve_and_take(struct sy_hub *hub, const struct sy_items *ite
 	if (status != SY_OK)
 		return status;
 	view = view && can_view(&lookup);
+	if (!view)
+		expect(&lookup);
 	status = sy_result_new(items, &lookup, column_count, &result, err);
 	if (status == SY_OK)
 		status = view ? view_all(hub, items, &lookup, result, err)
@@ -223,11 +253,7 @@ static sy_status get_items(struct sy_hub *hub, const struct sy_items *items, siz
 			? get_at_once(hub, items, column_count, true, deadline_ns, &result, err)
 			: get_copies(hub, items, column_count, deadline_ns, &result, err);
 
-	if (status == SY_OK && column_count > 0)
-		status = sy_result_summarize(result, err);
-	if (status != SY_OK)
-		sy_result_free(result);
-	else
+	if (status == SY_OK)
 		*ret_result = result;
 	return status;
 }
@@ -254,6 +280,7 @@ sy_status sy_client_get(sy_client *client, const sy_key *keys, size_t count, int
 
 	if (status != SY_OK)
 		return status;
+	sy_hub_announce(client->hub, count);
 	status = get_keys(client, keys, count, flags, deadline_ns, ret_result, err);
 	sy_hub_leave(client->hub);
 	return status;
@@ -291,6 +318,8 @@ sy_status sy_client_get_columns(sy_client *client, const uint64_t *rows, size_t 
 
 	if (status != SY_OK)
 		return status;
+	if (sy_items_check_counts(row_count, field_count, NULL) == SY_OK)
+		sy_hub_announce(client->hub, row_count * field_count);
 	status = get_columns(client, rows, row_count, fields, field_count, flags, deadline_ns,
 	                     ret_result, err);
 	sy_hub_leave(client->hub);

@@ -30,11 +30,11 @@ static sy_status ask_unit(struct sy_hub *hub, const struct sy_call *resolved,
 	return status == SY_E_LOST || status == SY_E_TRANSFER_FAILED ? SY_E_TRANSFER : status;
 }
 
-sy_status sy_hub_read(struct sy_hub *hub, const struct sy_call *resolved,
-                      const struct sy_range *ranges, size_t count, uint64_t deadline_ns,
-                      sy_error *err)
+sy_status sy_hub_read(struct sy_hub *hub, const struct sy_call *const *resolved,
+                      size_t resolved_count, const struct sy_range *ranges, size_t count,
+                      uint64_t deadline_ns, sy_error *err)
 {
-	struct sy_remote *remote = resolved->remote;
+	struct sy_remote *remote = resolved[0]->remote;
 	const struct sy_transfer transfer = {.ranges = ranges, .count = count,
 	                                     .deadline_ns = deadline_ns};
 	bool in_flight = false;
@@ -44,12 +44,12 @@ sy_status sy_hub_read(struct sy_hub *hub, const struct sy_call *resolved,
 	sy_status status = remote->transport->read(remote, &transfer, &in_flight, err);
 	if (hub->config.unlock != NULL)
 		hub->config.unlock(hub->config.lock_context);
-	if (status != SY_OK) {
-		if (err != NULL)
-			err->in_flight = in_flight;
-		return status;
+	if (status != SY_OK && err != NULL)
+		err->in_flight = in_flight;
+	uint64_t ended_ns = sy_clock_now_ns();
+	for (size_t i = 0; status == SY_OK && i < resolved_count; i++) {
+		if (sy_read_verdict(&resolved[i]->op, ended_ns) != SY_READ_GOOD)
+			status = ask_unit(hub, resolved[i], deadline_ns, err);
 	}
-	if (sy_read_verdict(&resolved->op, sy_clock_now_ns()) == SY_READ_GOOD)
-		return SY_OK;
-	return ask_unit(hub, resolved, deadline_ns, err);
+	return status;
 }

@@ -27,20 +27,21 @@ struct sy_result {
 	struct sy_result_item *items; /* by source: row * column_count + column for columns */
 	sy_shape *shapes;
 	uint32_t shape_count;
+	uint32_t *shape_numbers; /* of the answer that is taken */
 	uint8_t *memory; /* copied bytes (block.h) */
 	size_t memory_bytes;
 	struct sy_result_hold *holds;
 	size_t hold_count;
 
 	size_t column_count, row_count; /* of a get of columns */
-	sy_got_column *columns;
+	sy_got_column *columns; /* their arrays are parts of those that follow */
 	uint64_t *offsets; /* column_count times row_count + 1 */
 	uint8_t *found;
 	uint64_t *dim0;
 };
 
-/* Fills items and shapes from the answers of a lookup; column_count 0: a get of keys. The
- * result's items have no data yet. SY_E_SYS. */
+/* Fills items, shapes and columns from the answers of a lookup; column_count 0: a get of keys.
+ * Items and columns have no data yet. SY_E_SYS. */
 sy_status sy_result_new(const struct sy_items *items, const struct sy_lookup *lookup,
                         size_t column_count, struct sy_result **ret_result, sy_error *err);
 
@@ -51,7 +52,5 @@ sy_status sy_result_join(struct sy_result *const halves[2], const struct sy_item
 
 /* Lays out memory for every value and makes items point into it; columns side by side. */
 sy_status sy_result_layout(struct sy_result *result, sy_error *err);
-/* The columns' summaries, once items are final. */
-sy_status sy_result_summarize(struct sy_result *result, sy_error *err);
 
 #endif

@@ -160,6 +160,12 @@ static sy_status shm_read(struct sy_remote *remote, const struct sy_transfer *tr
 	return move(remote, transfer, false, ret_in_flight, err);
 }
 
+static void shm_expect(struct sy_remote *remote, uint64_t nbytes)
+{
+	if (nbytes >= SHARED_BYTES)
+		sy_copy_pool_expect(remote->pool);
+}
+
 static struct sy_remote *left; /* atomic; no lock: in a fork child nobody might give it up */
 
 static void shm_detach(struct sy_remote *remote)
@@ -202,6 +208,7 @@ static const struct sy_transport SHM = {
 	.bit = SY_TRANSPORT_SHM,
 	.write = shm_write,
 	.read = shm_read,
+	.expect = shm_expect,
 	.detach = shm_detach,
 };
 

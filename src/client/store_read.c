@@ -487,8 +487,8 @@ static sy_status read_all(struct sy_store *store, const sy_read *reads, size_t c
 		                              .nbytes = reads[i].nbytes, .to = reads[i].addr};
 	for (size_t first = 0, last; status == SY_OK && first < count; first = last) {
 		last = run_end(covers_of, first, count);
-		status = sy_hub_read(store->hub, covers_of[first].call, ranges + first, last - first,
-		                     end_ns, err);
+		status = sy_hub_read(store->hub, &covers_of[first].call, 1, ranges + first,
+		                     last - first, end_ns, err);
 		if (status == SY_E_TRANSFER)
 			status = judge_failed(store, reads[first].unit_id,
 			                      covers_of[first].call->op.incarnation, end_ns, err);

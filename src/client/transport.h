@@ -33,6 +33,9 @@ struct sy_transport {
 	                   bool *ret_in_flight, sy_error *err);
 	sy_status (*read)(struct sy_remote *remote, const struct sy_transfer *transfer,
 	                  bool *ret_in_flight, sy_error *err);
+	/* A READ of about so many bytes follows in some microseconds. NULL: there is nothing to make
+	 * ready for one. */
+	void (*expect)(struct sy_remote *remote, uint64_t nbytes);
 	/* Lets go of the slab. Called when the last user of the remote is gone. */
 	void (*detach)(struct sy_remote *remote);
 };

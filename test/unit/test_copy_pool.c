@@ -80,6 +80,31 @@ static void test_each_piece_once(void **state)
 	sy_copy_pool_put(NULL);
 }
 
+/* A job that was announced, one that was not, one that never comes, and the end of the pool while
+ * its threads wait for one. */
+static void test_jobs_that_are_expected(void **state)
+{
+	(void)state;
+	struct sy_copy_pool *pool = sy_copy_pool_get();
+	cpu_set_t allowed;
+
+	assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+	int before = thread_count(), helpers = CPU_COUNT(&allowed) - 1;
+
+	sy_copy_pool_expect(NULL);
+	sy_copy_pool_expect(pool);
+	assert_int_equal(thread_count(), before + (helpers < 3 ? helpers : 3));
+	for (int i = 0; i < RUNS; i++) {
+		if (i % 3 != 0)
+			sy_copy_pool_expect(pool);
+		if (i % 3 != 1)
+			assert_true(run_all(pool));
+	}
+	sy_copy_pool_expect(pool);
+	sy_copy_pool_put(pool);
+	assert_int_equal(thread_count_from(before), before);
+}
+
 static void *call(void *context)
 {
 	bool ok = true;
@@ -262,6 +287,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_piece_once),
+		cmocka_unit_test(test_jobs_that_are_expected),
 		cmocka_unit_test(test_many_callers),
 		cmocka_unit_test(test_each_run_ends),
 		cmocka_unit_test(test_a_helper_is_waited_for),
