@@ -34,6 +34,8 @@ void sy_copy_fence(void)
 /* Below this a copy most likely stays in the cache, where plain stores win by far; above it
  * streaming spares reading the destination first. */
 static const size_t large_from_bytes = 256u << 10;
+/* A part that is shorter has too few whole lines. */
+static const size_t streamed_from_bytes = 256;
 
 enum { LINE_BYTES = 64, AHEAD_BYTES = 256 };
 
@@ -88,7 +90,7 @@ static void stream(uint8_t *to, const uint8_t *from, size_t n)
 
 void sy_copy(void *dst, const void *src, size_t n, size_t whole)
 {
-	if (whole >= large_from_bytes)
+	if (whole >= large_from_bytes && n >= streamed_from_bytes)
 		stream(dst, src, n);
 	else if (n > 0) /* memcpy wants true pointers even then */
 		memcpy(dst, src, n);

@@ -100,10 +100,13 @@ struct sy_hub {
 	pthread_cond_t keeper_wake;
 	uint64_t keeper_wakes_ns; /* when it will look again by itself */
 	uint64_t keeper_silent_ns; /* when the directory gave it no answer in a connect */
-	/* The keeper's: a thread that it starts when slabs are to be unmapped, and ends. */
-	pthread_t unmapper;
-	bool unmapper_runs, unmapper_done; /* the latter atomic */
-	struct sy_remote *unmaps;
+	/* A thread that the keeper starts, and ends, when pages of slabs are to be mapped or unmapped:
+	 * nobody waits for that. */
+	pthread_t mapper;
+	bool mapper_runs;        /* the keeper's */
+	bool mapper_done, mapper_stops; /* atomic */
+	struct sy_remote *unmaps, *populates; /* the thread's */
+	struct sy_remote *unpopulated; /* under the lock; a reference each */
 };
 
 /* link.c. All with hub->lock held. */
@@ -178,6 +181,8 @@ void *sy_hub_keeper(void *hub);
 void sy_hub_keep_by(struct sy_hub *hub, uint64_t instant_ns);
 /* When there is no keeper any more: no slab that was let go of stays mapped. */
 void sy_hub_unmap_all(struct sy_hub *hub);
+/* A slab that was attached now. With hub->lock held. */
+void sy_hub_populate(struct sy_hub *hub, struct sy_remote *remote);
 /* Ends its sleep. Lock held. */
 void sy_hub_wake_keeper(struct sy_hub *hub);
 

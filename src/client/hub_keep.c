@@ -14,6 +14,9 @@ static const uint64_t LOOK_AGAIN_NS = 1000 * 1000 * 1000;
  * after a backoff. */
 static const uint64_t CONNECT_LIMIT_NS = 30 * 1000 * 1000;
 
+/* Pages of one slab are mapped for so long at most. */
+static const uint64_t POPULATE_NS = UINT64_C(2) * 1000 * 1000 * 1000;
+
 void sy_hub_keep_by(struct sy_hub *hub, uint64_t instant_ns)
 {
 	if (instant_ns >= hub->keeper_wakes_ns)
@@ -111,34 +114,73 @@ static bool connect_next(struct sy_hub *hub)
 	return true;
 }
 
-static void *unmap(void *argument)
+void sy_hub_populate(struct sy_hub *hub, struct sy_remote *remote)
+{
+	remote->next = hub->unpopulated;
+	hub->unpopulated = sy_remote_ref(remote);
+	sy_hub_keep_by(hub, 0);
+}
+
+static void let_go(struct sy_remote *remotes)
+{
+	for (struct sy_remote *next; remotes != NULL; remotes = next) {
+		next = remotes->next;
+		sy_remote_unref(remotes);
+	}
+}
+
+/* Whoever uses a slab at once pays a page fault for each first touch, and may well be done before
+ * a large slab is mapped: it waits for none of that. */
+static void populate(struct sy_hub *hub, struct sy_remote *remotes)
+{
+	for (struct sy_remote *next; remotes != NULL; remotes = next) {
+		uint64_t until_ns = sy_clock_now_ns() + POPULATE_NS;
+
+		next = remotes->next;
+		while (!__atomic_load_n(&hub->mapper_stops, __ATOMIC_RELAXED) &&
+		       sy_clock_now_ns() < until_ns && sy_shm_populate(remotes))
+			;
+		sy_remote_unref(remotes);
+	}
+}
+
+static void *map(void *argument)
 {
 	struct sy_hub *hub = argument;
 
 	sy_shm_unmap(hub->unmaps);
-	__atomic_store_n(&hub->unmapper_done, true, __ATOMIC_RELEASE);
+	populate(hub, hub->populates);
+	__atomic_store_n(&hub->mapper_done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
-static void unmap_left(struct sy_hub *hub)
+static void start_mapper(struct sy_hub *hub)
 {
-	if (hub->unmapper_runs && !__atomic_load_n(&hub->unmapper_done, __ATOMIC_ACQUIRE))
+	if (hub->mapper_runs && !__atomic_load_n(&hub->mapper_done, __ATOMIC_ACQUIRE))
 		return;
-	if (hub->unmapper_runs)
-		pthread_join(hub->unmapper, NULL);
-	hub->unmapper_runs = hub->unmapper_done = false;
+	if (hub->mapper_runs)
+		pthread_join(hub->mapper, NULL);
+	hub->mapper_runs = hub->mapper_done = false;
+	pthread_mutex_lock(&hub->lock);
+	hub->populates = hub->unpopulated;
+	hub->unpopulated = NULL;
+	pthread_mutex_unlock(&hub->lock);
 	hub->unmaps = sy_shm_left();
-	if (hub->unmaps == NULL)
+	if (hub->unmaps == NULL && hub->populates == NULL)
 		return;
-	hub->unmapper_runs = pthread_create(&hub->unmapper, NULL, unmap, hub) == 0;
-	if (!hub->unmapper_runs)
-		sy_shm_unmap(hub->unmaps);
+	hub->mapper_runs = pthread_create(&hub->mapper, NULL, map, hub) == 0;
+	if (hub->mapper_runs)
+		return;
+	sy_shm_unmap(hub->unmaps);
+	let_go(hub->populates);
 }
 
 void sy_hub_unmap_all(struct sy_hub *hub)
 {
-	if (hub->unmapper_runs)
-		pthread_join(hub->unmapper, NULL);
+	__atomic_store_n(&hub->mapper_stops, true, __ATOMIC_RELAXED);
+	if (hub->mapper_runs)
+		pthread_join(hub->mapper, NULL);
+	let_go(hub->unpopulated);
 	sy_shm_unmap(sy_shm_left());
 }
 
@@ -157,7 +199,7 @@ static void look(struct sy_hub *hub)
 		tick_all(hub);
 	sy_hub_tend_graves(hub);
 	pthread_mutex_unlock(&hub->lock);
-	unmap_left(hub);
+	start_mapper(hub);
 	bool more = sy_block_rest(sy_clock_now_ns());
 	if (hub->config.tick != NULL)
 		hub->config.tick(hub->config.tick_context, sy_clock_now_ns());

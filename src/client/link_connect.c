@@ -102,8 +102,7 @@ static sy_status open_channel(struct sy_hub *hub, const struct sy_unit_info *inf
 }
 
 static sy_status make_local(struct sy_hub *hub, const struct sy_unit_info *info,
-                            uint64_t welcome_ns, uint64_t deadline_ns, struct connection *made,
-                            sy_error *err)
+                            uint64_t welcome_ns, struct connection *made, sy_error *err)
 {
 	int slab_fd = -1;
 	sy_status status = sy_local_connect(info->local_path, welcome_ns, &made->welcome,
@@ -119,7 +118,7 @@ static sy_status make_local(struct sy_hub *hub, const struct sy_unit_info *info,
 		               info->unit_id, made->welcome.unit_id);
 	}
 	status = sy_shm_attach(slab_fd, made->welcome.slab_bytes, made->welcome.incarnation,
-	                       deadline_ns, &made->remote, err);
+	                       &made->remote, err);
 	SY_FAILPOINT(CLIENT_ATTACHED);
 	if (status == SY_OK)
 		status = open_channel(hub, info, made, err);
@@ -176,7 +175,7 @@ static bool sees_socket(const char *path)
 /* With a unit of this host through its socket, unless it is told otherwise or sees no such socket:
  * a container has files of its own. */
 static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint64_t welcome_ns,
-                      uint64_t deadline_ns, struct connection *made, sy_error *err)
+                      struct connection *made, sy_error *err)
 {
 	bool local = hub->config.path == SY_PATH_SHM ||
 	             (hub->config.path == SY_PATH_AUTO && is_this_host(hub, info) &&
@@ -189,7 +188,7 @@ static sy_status make(struct sy_hub *hub, const struct sy_unit_info *info, uint6
 		return sy_fail(err, SY_E_SYS, __func__,
 		               "unit %u is on another host, and the client was told to use nothing but "
 		               "shared memory", info->unit_id);
-	return make_local(hub, info, welcome_ns, deadline_ns, made, err);
+	return make_local(hub, info, welcome_ns, made, err);
 }
 
 /* A link that is not watched would miss its unit's end, or its answers: to be dropped then. */
@@ -213,6 +212,8 @@ static sy_status put_in_place(struct sy_link *link, const struct connection *mad
 	if (!watched)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot watch the connection to unit %u: %s",
 		               link->unit_id, strerror(errno));
+	if (link->remote != NULL)
+		sy_hub_populate(link->hub, link->remote);
 	sy_machine_connected(link->machine, made->welcome.token, incarnation, sy_clock_now_ns());
 	SY_FAILPOINT(CLIENT_CONNECTED);
 	return SY_OK;
@@ -248,7 +249,7 @@ bool sy_link_connect(struct sy_link *link, const struct sy_connect_limits *limit
 	pthread_mutex_unlock(&hub->lock);
 	SY_FAILPOINT(CLIENT_EFFECT_CONNECT);
 	if (listed)
-		status = make(hub, &info, welcome_ns, limits->deadline_ns, &made, &err);
+		status = make(hub, &info, welcome_ns, &made, &err);
 	if (status != SY_OK) {
 		answered = ask_directory(hub, limits);
 		pthread_mutex_lock(&hub->lock);
@@ -258,7 +259,7 @@ bool sy_link_connect(struct sy_link *link, const struct sy_connect_limits *limit
 
 		info = now;
 		if (other && sy_unit_lives(now.state))
-			status = make(hub, &info, welcome_ns, limits->deadline_ns, &made, &err);
+			status = make(hub, &info, welcome_ns, &made, &err);
 	}
 	pthread_mutex_lock(&hub->lock);
 	link->connecting = false;

@@ -28,9 +28,8 @@ enum {
 	EARLY_RANGES = 2,
 	EARLY_BYTES = 2048, /* what is longer is seen */
 	LINE_BYTES = 64,
-	POPULATE_BYTES = 64 << 20, /* populated between two looks at the clock */
+	POPULATE_BYTES = 4 << 20,
 	UNMAP_BYTES = 64 << 20, /* at once: others who map something wait for that */
-	POPULATE_NS = 2000000000,
 };
 
 /* A transfer under way, by one thread or several. */
@@ -39,6 +38,7 @@ struct copying {
 	const struct sy_range *ranges;
 	size_t count;
 	uint64_t base_offset, deadline_ns, piece_bytes;
+	uint64_t total_bytes;
 	bool write;
 	bool near; /* what is written to is in the cache: a block of results that was used before */
 	pthread_mutex_t lock; /* of what follows: the next byte that nobody has taken */
@@ -100,18 +100,20 @@ static void copy_pieces(void *context)
 	while (take_piece(copying, &piece)) {
 		for (uint64_t nbytes; piece.nbytes > 0; piece.nbytes -= nbytes) {
 			fetch_early(base, copying, piece.range);
+			/* What is written first is the blob's index, which the unit reads at once. */
+			bool first = piece.range == 0;
 			const struct sy_range *range = &copying->ranges[piece.range++];
 			uint8_t *slab = base + range->offset + piece.at;
 
 			nbytes = sy_min_u64(range->nbytes - piece.at, piece.nbytes);
 			if (copying->write) {
 				sy_copy(slab, (const uint8_t *)range->from + piece.at, nbytes,
-				        range->nbytes);
+				        first ? range->nbytes : copying->total_bytes);
 				SY_FAILPOINT(CLIENT_WRITING);
 			} else {
 				SY_FAILPOINT(CLIENT_READING);
 				sy_copy((uint8_t *)range->to + piece.at, slab, nbytes,
-				        copying->near ? 0 : range->nbytes);
+				        copying->near ? 0 : copying->total_bytes);
 			}
 			piece.at = 0;
 		}
@@ -127,7 +129,6 @@ static sy_status move(struct sy_remote *remote, const struct sy_transfer *transf
 		.base_offset = transfer->base_offset, .deadline_ns = transfer->deadline_ns,
 		.write = write, .lock = PTHREAD_MUTEX_INITIALIZER,
 	};
-	uint64_t total = 0;
 	size_t outside = 0;
 
 	/* Copies are over when this returns, so nothing is ever in flight; the fence at the end of
@@ -136,10 +137,10 @@ static sy_status move(struct sy_remote *remote, const struct sy_transfer *transf
 	if (!sy_transfer_lies_in(remote, transfer, &outside))
 		return sy_fail(err, SY_E_TRANSFER, __func__, "range %zu lies outside the slab", outside);
 	for (size_t i = 0; i < transfer->count; i++)
-		total += sy_min_u64(transfer->ranges[i].nbytes, NEAR_BYTES);
-	copying.near = !write && total < NEAR_BYTES;
-	copying.piece_bytes = total < NEAR_BYTES ? SMALL_PIECE_BYTES : PIECE_BYTES;
-	if (total >= SHARED_BYTES)
+		copying.total_bytes += sy_min_u64(transfer->ranges[i].nbytes, NEAR_BYTES);
+	copying.near = !write && copying.total_bytes < NEAR_BYTES;
+	copying.piece_bytes = copying.total_bytes < NEAR_BYTES ? SMALL_PIECE_BYTES : PIECE_BYTES;
+	if (copying.total_bytes >= SHARED_BYTES)
 		sy_copy_pool_run(remote->pool, copy_pieces, &copying);
 	else
 		copy_pieces(&copying);
@@ -170,8 +171,8 @@ static struct sy_remote *left; /* atomic; no lock: in a fork child nobody might 
 
 static void shm_detach(struct sy_remote *remote)
 {
-	remote->next_left = __atomic_load_n(&left, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&left, &remote->next_left, remote, true, __ATOMIC_RELEASE,
+	remote->next = __atomic_load_n(&left, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&left, &remote->next, remote, true, __ATOMIC_RELEASE,
 	                                    __ATOMIC_RELAXED))
 		;
 }
@@ -193,7 +194,7 @@ static void unmap(const uint8_t *base, uint64_t bytes)
 void sy_shm_unmap(struct sy_remote *remote)
 {
 	for (struct sy_remote *next; remote != NULL; remote = next) {
-		next = remote->next_left;
+		next = remote->next;
 		if (remote->fork_count == sy_local_fork_count()) {
 			unmap(remote->base, remote->slab_bytes);
 			unmap(remote->view_base, remote->slab_bytes);
@@ -212,26 +213,21 @@ static const struct sy_transport SHM = {
 	.detach = shm_detach,
 };
 
-/* Our page tables are empty: without this each first touch of a page costs a fault. Pages of 4 KiB
- * take a third of a second a GiB: whoever wants one value of a large slab does not wait for all of
- * it, and has most of his time left. */
-static void populate(uint8_t *base, uint64_t bytes, uint64_t deadline_ns)
+bool sy_shm_populate(struct sy_remote *remote)
 {
-	uint64_t now_ns = sy_clock_now_ns();
-	uint64_t until_ns = now_ns < deadline_ns
-	                            ? now_ns + sy_min_u64((deadline_ns - now_ns) / 4, POPULATE_NS)
-	                            : now_ns;
+	uint64_t at = remote->populated_bytes;
+	uint64_t bytes = sy_min_u64(remote->slab_bytes - at, POPULATE_BYTES);
 
-	for (uint64_t at = 0; at < bytes && sy_clock_now_ns() < until_ns; at += POPULATE_BYTES) {
-		uint64_t part = sy_min_u64(bytes - at, POPULATE_BYTES);
-
-		if (madvise(base + at, part, MADV_POPULATE_WRITE) != 0)
-			return; /* before Linux 5.14: faulted in by use */
-	}
+	if (remote->transport != &SHM || bytes == 0 ||
+	    __atomic_load_n(&remote->refs, __ATOMIC_RELAXED) <= 1)
+		return false;
+	remote->populated_bytes += bytes;
+	/* Fails before Linux 5.14, and where the file was cut off. */
+	return madvise((void *)(uintptr_t)(remote->base + at), bytes, MADV_POPULATE_WRITE) == 0;
 }
 
 sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnation,
-                        uint64_t deadline_ns, struct sy_remote **ret_remote, sy_error *err)
+                        struct sy_remote **ret_remote, sy_error *err)
 {
 	struct sy_remote *remote = calloc(1, sizeof *remote);
 	void *base = MAP_FAILED, *views = MAP_FAILED;
@@ -267,7 +263,6 @@ sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnatio
 	madvise(base, slab_bytes, MADV_HUGEPAGE);
 	if (views != MAP_FAILED)
 		madvise(views, slab_bytes, MADV_HUGEPAGE);
-	populate(base, slab_bytes, deadline_ns);
 	*remote = (struct sy_remote){.transport = &SHM, .incarnation = incarnation,
 	                             .slab_bytes = slab_bytes, .base = base,
 	                             .view_base = views == MAP_FAILED ? NULL : views, .refs = 1,

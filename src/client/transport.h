@@ -52,7 +52,8 @@ struct sy_remote {
 	uint32_t refs;        /* atomic */
 	uint32_t fork_count;  /* of the process that attached it */
 	struct sy_copy_pool *pool; /* threads that help its copies; NULL: none */
-	struct sy_remote *next_left; /* of those that are to be unmapped */
+	struct sy_remote *next; /* of those whose pages are to be mapped, or unmapped */
+	uint64_t populated_bytes; /* of base: whoever calls sy_shm_populate */
 };
 
 struct sy_remote *sy_remote_ref(struct sy_remote *remote);
@@ -62,11 +63,15 @@ void sy_remote_unref(struct sy_remote *remote); /* NULL is a no-op */
 bool sy_transfer_lies_in(const struct sy_remote *remote, const struct sy_transfer *transfer,
                          size_t *ret_outside);
 
-/* Takes over the descriptor of a slab (closed in any case), maps it and populates it for a while;
- * pages not populated by then are faulted in by their first use.
- * The mappings are not inherited over fork. SY_E_SYS. */
+/* Takes over the descriptor of a slab (closed in any case) and maps it; its pages are faulted in
+ * by their first use, or mapped before that by sy_shm_populate. The mappings are not inherited
+ * over fork. SY_E_SYS. */
 sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnation,
-                        uint64_t deadline_ns, struct sy_remote **ret_remote, sy_error *err);
+                        struct sy_remote **ret_remote, sy_error *err);
+/* Maps the next pages of a slab, which take a third of a second a GiB if they have 4 KiB: a few
+ * MiB at once, for who maps something else meanwhile waits for that. False: there are no more,
+ * this system cannot, or nobody but the caller holds the slab. Of one caller at a time. */
+bool sy_shm_populate(struct sy_remote *remote);
 
 /* A slab that was let go of stays mapped until it is unmapped here: to give back its pages takes a
  * quarter of a second a GiB, and who let go of it may hold a lock, or have a deadline. */

@@ -3,8 +3,11 @@
 
 #include <signal.h>
 #include <slabyard/slabyard.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cluster.h"
@@ -313,10 +316,58 @@ static void test_a_client_older_than_its_unit(void **state)
 	cluster_stop(&late);
 }
 
+/* Bytes of slabs that this process may write to and has pages of. */
+static uint64_t mapped_bytes(void)
+{
+	FILE *maps = fopen("/proc/self/smaps", "r");
+	bool of_slab = false;
+	uint64_t bytes = 0;
+	char line[512];
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof line, maps) != NULL) {
+		unsigned long long kib;
+
+		if (strstr(line, " rw-s ") != NULL)
+			of_slab = strstr(line, "/slabyard-") != NULL;
+		else if (strstr(line, "-s ") != NULL || strstr(line, "-p ") != NULL)
+			of_slab = false;
+		if (of_slab && sscanf(line, "Rss: %llu kB", &kib) == 1)
+			bytes += (uint64_t)kib << 10;
+	}
+	fclose(maps);
+	return bytes;
+}
+
+/* No call waits for a large slab's pages, and soon none pays a page fault. */
+static void test_pages_are_mapped_meanwhile(void **state)
+{
+	const struct timespec pause = {0, 10000000};
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t bytes = 0;
+
+	(void)state;
+	assert_ptr_not_equal(page, MAP_FAILED);
+	bool can = madvise(page, 4096, MADV_POPULATE_WRITE) == 0; /* from Linux 5.14 on */
+	munmap(page, 4096);
+	for (int row = 0; row < UNITS; row++) {
+		char key[16];
+
+		snprintf(key, sizeof key, "%d@mapped", row);
+		put_bytes(key, "x", 1);
+	}
+	for (int i = 0; can && bytes < (uint64_t)UNITS * SLAB_BYTES && i < 3000; i++) {
+		bytes = mapped_bytes();
+		nanosleep(&pause, NULL);
+	}
+	assert_int_equal(bytes, can ? (uint64_t)UNITS * SLAB_BYTES : 0);
+}
+
 int main(int argc, char **argv)
 {
 	cluster_main(argc, argv);
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pages_are_mapped_meanwhile),
 		cmocka_unit_test(test_put_and_get),
 		cmocka_unit_test(test_absent_is_not_empty),
 		cmocka_unit_test(test_overwrite),

@@ -6,6 +6,7 @@
 #include <slabyard/slabyard.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "clock.h"
 #include "cluster.h"
@@ -153,10 +154,11 @@ static struct {
 int __real_madvise(void *start, size_t bytes, int advice);
 int __wrap_madvise(void *start, size_t bytes, int advice);
 
-/* A slab is being mapped. */
+/* A slab is being mapped; its pages are another thread's work. */
 int __wrap_madvise(void *start, size_t bytes, int advice)
 {
-	held.mapped_ns = sy_clock_now_ns();
+	if (advice == MADV_DONTFORK)
+		held.mapped_ns = sy_clock_now_ns();
 	return __real_madvise(start, bytes, advice);
 }
 
