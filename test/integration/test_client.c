@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <slabyard/slabyard.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -343,12 +344,14 @@ static uint64_t mapped_bytes(void)
 static void test_pages_are_mapped_meanwhile(void **state)
 {
 	const struct timespec pause = {0, 10000000};
+	const char *transport = getenv("SLABYARD_TRANSPORT");
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t bytes = 0;
 
 	(void)state;
 	assert_ptr_not_equal(page, MAP_FAILED);
-	bool can = madvise(page, 4096, MADV_POPULATE_WRITE) == 0; /* from Linux 5.14 on */
+	/* From Linux 5.14 on; over UCX nothing is mapped. */
+	bool can = transport == NULL && madvise(page, 4096, MADV_POPULATE_WRITE) == 0;
 	munmap(page, 4096);
 	for (int row = 0; row < UNITS; row++) {
 		char key[16];
