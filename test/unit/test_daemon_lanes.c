@@ -324,46 +324,55 @@ static void test_an_announced_message_is_waited_for(void **state)
 	leave(&mate);
 }
 
-/* What a client writes after the end of its socket is not heard, however fast it writes. */
-static void test_nothing_is_heard_after_the_end(void **state)
+/* Fills the ring of a unit that stands still, ends the socket, and writes on until the unit ends
+ * it as well. Returns the bytes written. */
+static uint64_t write_past_the_end(const struct rig *rig, struct mate *mate)
 {
-	struct rig *rig = *state;
-	static struct mate mate;
 	static uint64_t rows[100];
 	const struct sy_span field = {(const uint8_t *)"a", 1};
 	struct sy_request resolve = {
 		.op = SY_OP_RESOLVE_KEYS, .first_notice = 1,
 		.resolve = {.rows = rows, .fields = &field, .row_count = COUNT_OF(rows),
 		            .field_count = 1}};
-	struct pollfd ended;
+	struct pollfd ended = {.fd = mate->local_fd, .events = POLLIN};
 	uint64_t sent_bytes = 0;
 	int status;
-	start(rig);
-	open_mate(rig, &mate);
 	for (uint64_t i = 0; i < COUNT_OF(rows); i++)
 		rows[i] = i * 3;
-	ended = (struct pollfd){.fd = mate.local_fd, .events = POLLIN};
 	assert_int_equal(kill(rig->unit, SIGSTOP), 0);
 	assert_int_equal(waitpid(rig->unit, &status, WUNTRACED), rig->unit);
 	for (bool told = false; sent_bytes < FLOOD * 100u && poll(&ended, 1, 0) == 0;) {
 		const void *message;
 		size_t bytes;
-		if (mate.lane.first == NULL) {
-			say(&mate, &resolve);
-			sent_bytes += mate.client.out.bytes;
+		if (mate->lane.first == NULL) {
+			say(mate, &resolve);
+			sent_bytes += mate->client.out.bytes;
 		} else if (!told) { /* the ring is full */
 			told = true;
-			assert_int_equal(shutdown(mate.local_fd, SHUT_WR), 0);
+			assert_int_equal(shutdown(mate->local_fd, SHUT_WR), 0);
 			assert_int_equal(kill(rig->unit, SIGCONT), 0);
 		}
-		while (sy_lane_receive(&mate.lane, mate.copy, &message, &bytes))
-			open_door(&mate); /* its answers do not hold it up */
-		assert_true(sy_lane_flush(&mate.lane));
+		while (sy_lane_receive(&mate->lane, mate->copy, &message, &bytes))
+			open_door(mate); /* its answers do not hold it up */
+		assert_true(sy_lane_flush(&mate->lane));
 	}
-	/* What lay there, a turn of the unit that began before it could see the end (some 1,000
-	 * messages), and what nobody reads. */
-	assert_in_range(sent_bytes, SY_RING_BYTES / 2, 20 * SY_RING_BYTES);
-	leave(&mate);
+	return sent_bytes;
+}
+
+/* What a client writes after the end of its socket is not heard, however fast it writes. Several
+ * times: where the unit stops for want of room for answers little is heard in any case. */
+static void test_nothing_is_heard_after_the_end(void **state)
+{
+	struct rig *rig = *state;
+	static struct mate mate;
+	start(rig);
+	for (int i = 0; i < 8; i++) {
+		open_mate(rig, &mate);
+		/* What lay there, a turn of the unit that began before it could see the end (some 1,000
+		 * messages), and what nobody reads. */
+		assert_in_range(write_past_the_end(rig, &mate), SY_RING_BYTES / 2, 20 * SY_RING_BYTES);
+		leave(&mate);
+	}
 }
 
 /* In the middle of a message of several parts: what came of it is freed. */
