@@ -130,7 +130,7 @@ static void let_go(struct sy_remote *remotes)
 }
 
 /* Whoever uses a slab at once pays a page fault for each first touch, and may well be done before
- * a large slab is mapped: it waits for none of that. */
+ * a large slab is mapped: it waits for none of that. Nor does what is to be unmapped meanwhile. */
 static void populate(struct sy_hub *hub, struct sy_remote *remotes)
 {
 	for (struct sy_remote *next; remotes != NULL; remotes = next) {
@@ -139,7 +139,7 @@ static void populate(struct sy_hub *hub, struct sy_remote *remotes)
 		next = remotes->next;
 		while (!__atomic_load_n(&hub->mapper_stops, __ATOMIC_RELAXED) &&
 		       sy_clock_now_ns() < until_ns && sy_shm_populate(remotes))
-			;
+			sy_shm_unmap(sy_shm_left());
 		sy_remote_unref(remotes);
 	}
 }
