@@ -354,7 +354,7 @@ static void test_pages_are_mapped_meanwhile(void **state)
 	bool can = transport == NULL && madvise(page, 4096, MADV_POPULATE_WRITE) == 0;
 	munmap(page, 4096);
 	for (int row = 0; row < UNITS; row++) {
-		char key[16];
+		char key[32];
 
 		snprintf(key, sizeof key, "%d@mapped", row);
 		put_bytes(key, "x", 1);
