@@ -105,8 +105,7 @@ struct sy_hub {
 	pthread_t mapper;
 	bool mapper_runs;        /* the keeper's */
 	bool mapper_done, mapper_stops; /* atomic */
-	struct sy_remote *unmaps, *populates; /* the thread's */
-	struct sy_remote *unpopulated; /* under the lock; a reference each */
+	struct sy_remote *unpopulated; /* that it has not seen yet; a reference each */
 };
 
 /* link.c. All with hub->lock held. */
@@ -116,7 +115,7 @@ void sy_link_free(struct sy_link *link);
 void sy_link_set_due(struct sy_link *link, bool due);
 /* Sends, completes and receives until there is nothing to do at once; wakes whom it concerns. */
 void sy_link_pump(struct sy_link *link, uint64_t now_ns);
-/* A message follows in some microseconds: a unit that sleeps wakes up for it meanwhile. */
+/* Wakes the unit up if it sleeps: for a message that is there, or follows in some microseconds. */
 void sy_link_announce(const struct sy_link *link);
 /* Of links that are due, what has waited longest goes first: one that fails comes due again, and
  * must not keep the others from their turn. */

@@ -14,9 +14,6 @@ static const uint64_t LOOK_AGAIN_NS = 1000 * 1000 * 1000;
  * after a backoff. */
 static const uint64_t CONNECT_LIMIT_NS = 30 * 1000 * 1000;
 
-/* Pages of one slab are mapped for so long at most. */
-static const uint64_t POPULATE_NS = UINT64_C(2) * 1000 * 1000 * 1000;
-
 void sy_hub_keep_by(struct sy_hub *hub, uint64_t instant_ns)
 {
 	if (instant_ns >= hub->keeper_wakes_ns)
@@ -121,35 +118,45 @@ void sy_hub_populate(struct sy_hub *hub, struct sy_remote *remote)
 	sy_hub_keep_by(hub, 0);
 }
 
-static void let_go(struct sy_remote *remotes)
+/* Slabs that were attached since, before the ones that are being mapped. */
+static struct sy_remote *take_new(struct sy_hub *hub, struct sy_remote *remotes)
 {
-	for (struct sy_remote *next; remotes != NULL; remotes = next) {
-		next = remotes->next;
-		sy_remote_unref(remotes);
+	pthread_mutex_lock(&hub->lock);
+	struct sy_remote *first = hub->unpopulated, **end = &first;
+	hub->unpopulated = NULL;
+	pthread_mutex_unlock(&hub->lock);
+	while (*end != NULL)
+		end = &(*end)->next;
+	*end = remotes;
+	return first;
+}
+
+/* Maps a part of each; who has no more, or is held by nobody else, is let go of. */
+static void populate_each(struct sy_remote **remotes, bool stops)
+{
+	for (struct sy_remote *remote = *remotes; remote != NULL; remote = *remotes) {
+		if (!stops && sy_shm_populate(remote)) {
+			remotes = &remote->next;
+			continue;
+		}
+		*remotes = remote->next;
+		sy_remote_unref(remote);
 	}
 }
 
 /* Whoever uses a slab at once pays a page fault for each first touch, and may well be done before
- * a large slab is mapped: it waits for none of that. Nor does what is to be unmapped meanwhile. */
-static void populate(struct sy_hub *hub, struct sy_remote *remotes)
-{
-	for (struct sy_remote *next; remotes != NULL; remotes = next) {
-		uint64_t until_ns = sy_clock_now_ns() + POPULATE_NS;
-
-		next = remotes->next;
-		while (!__atomic_load_n(&hub->mapper_stops, __ATOMIC_RELAXED) &&
-		       sy_clock_now_ns() < until_ns && sy_shm_populate(remotes))
-			sy_shm_unmap(sy_shm_left());
-		sy_remote_unref(remotes);
-	}
-}
-
+ * a large slab is mapped: it waits for none of that. The slabs take turns, so that none keeps a
+ * dead one's memory from the system. */
 static void *map(void *argument)
 {
 	struct sy_hub *hub = argument;
+	struct sy_remote *remotes = NULL;
 
-	sy_shm_unmap(hub->unmaps);
-	populate(hub, hub->populates);
+	do {
+		remotes = take_new(hub, remotes);
+		populate_each(&remotes, __atomic_load_n(&hub->mapper_stops, __ATOMIC_RELAXED));
+		sy_shm_unmap(sy_shm_left());
+	} while (remotes != NULL);
 	__atomic_store_n(&hub->mapper_done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -162,17 +169,16 @@ static void start_mapper(struct sy_hub *hub)
 		pthread_join(hub->mapper, NULL);
 	hub->mapper_runs = hub->mapper_done = false;
 	pthread_mutex_lock(&hub->lock);
-	hub->populates = hub->unpopulated;
-	hub->unpopulated = NULL;
+	bool needed = hub->unpopulated != NULL || sy_shm_has_left();
 	pthread_mutex_unlock(&hub->lock);
-	hub->unmaps = sy_shm_left();
-	if (hub->unmaps == NULL && hub->populates == NULL)
+	if (!needed)
 		return;
 	hub->mapper_runs = pthread_create(&hub->mapper, NULL, map, hub) == 0;
 	if (hub->mapper_runs)
 		return;
-	sy_shm_unmap(hub->unmaps);
-	let_go(hub->populates);
+	struct sy_remote *remotes = take_new(hub, NULL);
+	populate_each(&remotes, true);
+	sy_shm_unmap(sy_shm_left());
 }
 
 void sy_hub_unmap_all(struct sy_hub *hub)
@@ -180,7 +186,7 @@ void sy_hub_unmap_all(struct sy_hub *hub)
 	__atomic_store_n(&hub->mapper_stops, true, __ATOMIC_RELAXED);
 	if (hub->mapper_runs)
 		pthread_join(hub->mapper, NULL);
-	let_go(hub->unpopulated);
+	populate_each(&hub->unpopulated, true);
 	sy_shm_unmap(sy_shm_left());
 }
 

@@ -38,7 +38,7 @@ struct copying {
 	const struct sy_range *ranges;
 	size_t count;
 	uint64_t base_offset, deadline_ns, piece_bytes;
-	uint64_t total_bytes;
+	uint64_t total_bytes; /* of each range NEAR_BYTES at most, for the sum must not wrap */
 	bool write;
 	bool near; /* what is written to is in the cache: a block of results that was used before */
 	pthread_mutex_t lock; /* of what follows: the next byte that nobody has taken */
@@ -182,6 +182,11 @@ struct sy_remote *sy_shm_left(void)
 	return __atomic_exchange_n(&left, NULL, __ATOMIC_ACQUIRE);
 }
 
+bool sy_shm_has_left(void)
+{
+	return __atomic_load_n(&left, __ATOMIC_RELAXED) != NULL;
+}
+
 static void unmap(const uint8_t *base, uint64_t bytes)
 {
 	for (uint64_t part; base != NULL && bytes > 0; bytes -= part) {
@@ -204,6 +209,9 @@ void sy_shm_unmap(struct sy_remote *remote)
 	}
 }
 
+/* Three seconds' work, and 16 MiB of page tables. */
+static const uint64_t POPULATED_MOST = UINT64_C(8) << 30;
+
 static const struct sy_transport SHM = {
 	.name = "shm",
 	.bit = SY_TRANSPORT_SHM,
@@ -216,7 +224,8 @@ static const struct sy_transport SHM = {
 bool sy_shm_populate(struct sy_remote *remote)
 {
 	uint64_t at = remote->populated_bytes;
-	uint64_t bytes = sy_min_u64(remote->slab_bytes - at, POPULATE_BYTES);
+	uint64_t most = sy_min_u64(remote->slab_bytes, POPULATED_MOST);
+	uint64_t bytes = sy_min_u64(most - at, POPULATE_BYTES);
 
 	if (remote->transport != &SHM || bytes == 0 ||
 	    __atomic_load_n(&remote->refs, __ATOMIC_RELAXED) <= 1)

@@ -69,13 +69,15 @@ bool sy_transfer_lies_in(const struct sy_remote *remote, const struct sy_transfe
 sy_status sy_shm_attach(int descriptor, uint64_t slab_bytes, uint64_t incarnation,
                         struct sy_remote **ret_remote, sy_error *err);
 /* Maps the next pages of a slab, which take a third of a second a GiB if they have 4 KiB: a few
- * MiB at once, for who maps something else meanwhile waits for that. False: there are no more,
- * this system cannot, or nobody but the caller holds the slab. Of one caller at a time. */
+ * MiB at once, for who maps something else meanwhile waits for that, and the first 8 GiB of it.
+ * False: there are no more, this system cannot, or nobody but the caller holds the slab. Of one
+ * caller at a time. */
 bool sy_shm_populate(struct sy_remote *remote);
 
 /* A slab that was let go of stays mapped until it is unmapped here: to give back its pages takes a
  * quarter of a second a GiB, and who let go of it may hold a lock, or have a deadline. */
 struct sy_remote *sy_shm_left(void); /* takes all of this process; NULL: there are none */
+bool sy_shm_has_left(void);
 void sy_shm_unmap(struct sy_remote *left);
 
 struct sy_ucx_mover;

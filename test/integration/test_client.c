@@ -340,7 +340,7 @@ static uint64_t mapped_bytes(void)
 	return bytes;
 }
 
-/* No call waits for a large slab's pages, and soon none pays a page fault. */
+/* Soon after a slab was attached no call pays a page fault for its first touch. */
 static void test_pages_are_mapped_meanwhile(void **state)
 {
 	const struct timespec pause = {0, 10000000};
