@@ -160,14 +160,20 @@ static void wait_awake(const struct sy_copy_pool *pool)
 		sy_spin_pause(UINT32_MAX);
 }
 
+/* Under the lock: there are helpers, and they have nothing to do. */
+static bool is_free(struct sy_copy_pool *pool)
+{
+	if (!pool->started)
+		start(pool);
+	return pool->part == NULL && pool->active == 0 && pool->helper_count > 0;
+}
+
 void sy_copy_pool_expect(struct sy_copy_pool *pool)
 {
 	if (pool == NULL)
 		return;
 	pthread_mutex_lock(&pool->lock);
-	if (!pool->started)
-		start(pool);
-	if (pool->part == NULL && pool->active == 0 && pool->helper_count > 0) {
+	if (is_free(pool)) {
 		pool->calls++;
 		pool->cpu = sy_spin_cpu();
 		pthread_cond_broadcast(&pool->work);
@@ -181,9 +187,7 @@ void sy_copy_pool_run(struct sy_copy_pool *pool, void (*part)(void *context), vo
 
 	if (pool != NULL) {
 		pthread_mutex_lock(&pool->lock);
-		if (!pool->started)
-			start(pool);
-		if (pool->part == NULL && pool->active == 0 && pool->helper_count > 0) {
+		if (is_free(pool)) {
 			job = pool->job + 1;
 			__atomic_store_n(&pool->job, job, __ATOMIC_RELAXED);
 			pool->part = part;

@@ -263,6 +263,7 @@ static sy_status get_keys(sy_client *client, const sy_key *keys, size_t count, i
 {
 	struct sy_items items;
 	uint64_t end_ns = sy_client_deadline(client, deadline_ns);
+	sy_hub_announce(client->hub, count);
 	sy_status status =
 		sy_items_from_keys(keys, count, sy_hub_unit_count(client->hub), false, &items, err);
 
@@ -280,7 +281,6 @@ sy_status sy_client_get(sy_client *client, const sy_key *keys, size_t count, int
 
 	if (status != SY_OK)
 		return status;
-	sy_hub_announce(client->hub, count);
 	status = get_keys(client, keys, count, flags, deadline_ns, ret_result, err);
 	sy_hub_leave(client->hub);
 	return status;
@@ -297,6 +297,8 @@ static sy_status get_columns(sy_client *client, const uint64_t *rows, size_t row
 
 	if (status == SY_OK && field_count == 0)
 		status = sy_fail(err, SY_E_INVALID, __func__, "name at least one field");
+	if (status == SY_OK)
+		sy_hub_announce(client->hub, row_count * field_count);
 	if (status == SY_OK)
 		status = sy_items_names(fields, field_count, &names, err);
 	if (status == SY_OK)
@@ -318,8 +320,6 @@ sy_status sy_client_get_columns(sy_client *client, const uint64_t *rows, size_t 
 
 	if (status != SY_OK)
 		return status;
-	if (sy_items_check_counts(row_count, field_count, NULL) == SY_OK)
-		sy_hub_announce(client->hub, row_count * field_count);
 	status = get_columns(client, rows, row_count, fields, field_count, flags, deadline_ns,
 	                     ret_result, err);
 	sy_hub_leave(client->hub);

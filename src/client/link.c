@@ -226,26 +226,22 @@ static void run_effects(struct sy_link *link, uint64_t now_ns)
 	}
 }
 
-/* Once for all that was written. */
-static void wake_unit(struct sy_link *link)
-{
-	uint64_t one = 1;
-
-	if (!link->lane.due)
-		return;
-	link->lane.due = false;
-	SY_FAILPOINT(CLIENT_RINGING);
-	if (sy_ring_is_attended(&link->lane.out))
-		return;
-	(void)!write(link->door_fd, &one, sizeof one);
-}
-
 void sy_link_announce(const struct sy_link *link)
 {
 	uint64_t one = 1;
 
 	if (link->lane.shared != NULL && !sy_ring_is_attended(&link->lane.out))
 		(void)!write(link->door_fd, &one, sizeof one);
+}
+
+/* Once for all that was written. */
+static void wake_unit(struct sy_link *link)
+{
+	if (!link->lane.due)
+		return;
+	link->lane.due = false;
+	SY_FAILPOINT(CLIENT_RINGING);
+	sy_link_announce(link);
 }
 
 void sy_link_disconnect(struct sy_link *link, uint64_t now_ns)

@@ -6,7 +6,8 @@
 #include "intern.h"
 #include "layout.h"
 
-/* How many entries ahead of the one being linked its buckets are fetched. */
+/* How many entries ahead of the one being linked its buckets are fetched, and of the one being
+ * followed the entries themselves. */
 enum { LINK_AHEAD = 8, AFTER_AHEAD = 8 };
 
 static uint32_t *key_bucket(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field)

@@ -111,7 +111,8 @@ static bool let_go(struct sy_daemon_loop *loop, uint32_t place)
 
 bool sy_daemon_spin(struct sy_daemon_loop *loop)
 {
-	bool any = false, work = false;
+	bool any = false, work = false, expects = loop->expects;
+	loop->expects = false;
 	for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++) {
 		const struct sy_lane *lane = lane_at(loop, i);
 		if (lane != NULL && lane->first != NULL)
@@ -122,8 +123,6 @@ bool sy_daemon_spin(struct sy_daemon_loop *loop)
 	if (work || !any)
 		return work;
 	part_from_client(loop);
-	bool expects = loop->expects;
-	loop->expects = false;
 	if (expects || sy_spin_may(&loop->spin)) {
 		bool hit = watch_lanes(loop);
 		if (!expects)

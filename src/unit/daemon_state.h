@@ -100,9 +100,9 @@ void sy_daemon_accept(struct sy_daemon *daemon);
 bool sy_daemon_read_socket(struct sy_daemon *daemon, uint32_t index, uint64_t now_ns);
 void sy_daemon_end_process(struct sy_daemon *daemon, uint32_t index, uint64_t now_ns);
 /* Serves what its lane holds, a bounded number of messages. */
-/* A door that was written with nothing in the ring is an announcement. */
-void sy_daemon_hear_door(struct sy_daemon *daemon, uint32_t index);
 void sy_daemon_serve_lane(struct sy_daemon *daemon, uint32_t index);
+/* The same of a client whose door was written: where nothing is in the ring, a message follows. */
+void sy_daemon_hear_door(struct sy_daemon *daemon, uint32_t index);
 /* daemon_attend.c: a client that has just written will do so again. Its lane is looked at by
  * ourselves until a short wait awake was in vain; so it need not wake us meanwhile. */
 void sy_daemon_attend(struct sy_daemon *daemon, uint32_t index);

@@ -92,6 +92,7 @@ static void write_numbers(struct sy_buf *buf, const struct sy_reply *reply, bool
 	}
 }
 
+/* Only a tensor's tail is looked at, by readers too. */
 static void write_tails(struct sy_buf *buf, const struct sy_resolved *resolved, uint32_t count)
 {
 	uint8_t *room = sy_mp_write_bin_room(buf, TAIL_BYTES * (size_t)count);
@@ -294,15 +295,15 @@ static const char *place_fault(struct sy_resolved *resolved, uint32_t k, size_t 
 	}
 }
 
-/* Where the types of a few keys repeat they are checked there, each in its own place; else a hash
- * finds those that were met before. */
+/* The types of a few keys, which are those of all, are checked each in its own place; of more a
+ * hash finds those that were met before. */
 static const char *find_form(const struct sy_resolved *resolved, uint32_t k, uint32_t types,
                              struct form *seen, struct form **ret_form)
 {
 	uint64_t word = resolved->found[k] | (uint64_t)resolved->dtype[k] << 8 |
 		(uint64_t)resolved->kind[k] << 16 | (uint64_t)resolved->tail[k] << 24;
 	uint64_t slot = types <= FORMS_SEEN
-		? k % types : word * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FORMS_SEEN_BITS);
+		? k : word * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FORMS_SEEN_BITS);
 	struct form *form = &seen[slot];
 	*ret_form = form;
 	if (form->known && form->word == word)
