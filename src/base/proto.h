@@ -10,7 +10,7 @@
 enum {
 	/* Goes up with every change of a message, or of the rings that both sides map: what does not
 	 * fit is told at once. */
-	SY_PROTOCOL_VERSION = 3,
+	SY_PROTOCOL_VERSION = 4,
 	SY_SLOT_COUNT = 64,              /* requests a session may have outstanding */
 	SY_NOTICES_OPEN_MAX = 4096,      /* unacknowledged notices of a session */
 	SY_NOTICES_PER_MESSAGE = 256,
