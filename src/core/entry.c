@@ -254,12 +254,14 @@ uint32_t sy_entry_find_after(struct sy_core *core, uint32_t ns, uint32_t before,
 {
 	const struct sy_entry *last = sy_entry_at(core, before);
 	uint32_t index = last->blob_next;
+	if (index == 0)
+		return 0;
 	const struct sy_entry *entry = sy_entry_at(core, index);
 	/* Most lie side by side, up or down, as the pool gave them. Any address may be fetched. */
 	uintptr_t step = (uintptr_t)entry - (uintptr_t)last;
 	__builtin_prefetch((const void *)((uintptr_t)entry + AFTER_AHEAD * step));
 	bool visible = is_visible(entry) || SY_MUTANT(72);
-	return index != 0 && is_of_key(entry, ns, row, field) && visible ? index : 0;
+	return is_of_key(entry, ns, row, field) && visible ? index : 0;
 }
 
 uint32_t sy_entry_find(struct sy_core *core, uint32_t ns, uint64_t row, uint32_t field)

@@ -73,7 +73,7 @@ struct __attribute__((packed, aligned(4))) sy_entry {
 	uint32_t row_prev;  /* (derived) */
 };
 
-enum { SY_ENTRY_LOOKUP_BYTES = 40 }; /* of it a lookup reads no more */
+enum { SY_ENTRY_LOOKUP_BYTES = 40 }; /* of it a lookup by the hash reads no more */
 
 _Static_assert(sizeof(struct sy_entry) == 52 &&
                offsetof(struct sy_entry, blob_next) == SY_ENTRY_LOOKUP_BYTES,

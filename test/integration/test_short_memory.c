@@ -295,8 +295,8 @@ static void test_refused_watches(void **state)
 		__atomic_store_n(&has_failed, false, __ATOMIC_RELAXED);
 		__atomic_store_n(&passes, n, __ATOMIC_RELAXED);
 		arm(true);
-		sy_status status = sy_client_open(&options, &mine, &err);
-		if (status == SY_OK)
+		sy_status opened = sy_client_open(&options, &mine, &err), status = opened;
+		if (opened == SY_OK)
 			status = sy_client_clear(mine, rows, ROWS, NULL, 0, 0, NULL, &err);
 		arm(false);
 		bool was_refused = __atomic_load_n(&has_failed, __ATOMIC_ACQUIRE);
@@ -307,8 +307,9 @@ static void test_refused_watches(void **state)
 			cluster_restart(&cluster, 1);
 			if (sy_client_clear(mine, rows, ROWS, NULL, 0, 0, NULL, &err) != SY_OK)
 				fail_msg("after watch %u: %s", n, err.message);
-			sy_client_close(mine);
 		}
+		if (opened == SY_OK)
+			sy_client_close(mine);
 		if (!was_refused)
 			break;
 	}
