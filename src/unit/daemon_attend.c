@@ -20,23 +20,26 @@ static struct sy_lane *lane_at(struct sy_daemon_loop *loop, uint32_t place)
 	return NULL;
 }
 
-void sy_daemon_attend(struct sy_daemon *daemon, uint32_t index)
+bool sy_daemon_attend(struct sy_daemon *daemon, uint32_t index)
 {
 	struct sy_daemon_loop *loop = daemon->loop;
 	uint32_t place = SY_DAEMON_ATTENDED_MAX;
 	if (loop->spin.off)
-		return;
+		return false;
 	for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++) {
-		if (loop->attended[i].unit == daemon->number && loop->attended[i].index == index)
-			return;
-		if (lane_at(loop, i) == NULL)
+		const struct sy_lane *lane = lane_at(loop, i);
+		if (lane != NULL && loop->attended[i].unit == daemon->number &&
+		    loop->attended[i].index == index)
+			return true;
+		if (lane == NULL)
 			place = i;
 	}
 	if (place == SY_DAEMON_ATTENDED_MAX)
-		return;
+		return false;
 	loop->attended[place].unit = daemon->number;
 	loop->attended[place].index = index;
 	sy_ring_attend(&lane_at(loop, place)->in, true);
+	return true;
 }
 
 static bool has_work(const struct sy_lane *lane)
@@ -111,8 +114,8 @@ static bool let_go(struct sy_daemon_loop *loop, uint32_t place)
 
 bool sy_daemon_spin(struct sy_daemon_loop *loop)
 {
-	bool any = false, work = false, expects = loop->expects;
-	loop->expects = false;
+	struct sy_spin *spin = loop->expects ? &loop->announced : &loop->spin;
+	bool any = false, work = false;
 	for (uint32_t i = 0; i < SY_DAEMON_ATTENDED_MAX; i++) {
 		const struct sy_lane *lane = lane_at(loop, i);
 		if (lane != NULL && lane->first != NULL)
@@ -123,10 +126,9 @@ bool sy_daemon_spin(struct sy_daemon_loop *loop)
 	if (work || !any)
 		return work;
 	part_from_client(loop);
-	if (expects || sy_spin_may(&loop->spin)) {
+	if (sy_spin_may(spin)) {
 		bool hit = watch_lanes(loop);
-		if (!expects)
-			sy_spin_end(&loop->spin, hit);
+		sy_spin_end(spin, hit);
 		if (hit)
 			return true;
 	}

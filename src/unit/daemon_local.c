@@ -184,10 +184,8 @@ void sy_daemon_hear_door(struct sy_daemon *daemon, uint32_t index)
 	const struct sy_peer *peer = sy_peers_at(&daemon->peers, index);
 	if (peer == NULL || peer->lane.shared == NULL)
 		return;
-	if (!sy_ring_ready(&peer->lane.in) && peer->lane.first == NULL && !peer->lane.broken) {
-		sy_daemon_attend(daemon, index);
-		daemon->loop->expects = true;
-	}
+	if (!sy_ring_ready(&peer->lane.in) && peer->lane.first == NULL && !peer->lane.broken)
+		daemon->loop->expects |= sy_daemon_attend(daemon, index);
 	sy_daemon_serve_lane(daemon, index);
 }
 

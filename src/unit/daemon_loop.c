@@ -285,6 +285,7 @@ static sy_status turn(struct sy_daemon_loop *loop, sy_error *err)
 	int wait_ms = sleep_ms(loop);
 	if (wait_ms != 0 && sy_daemon_spin(loop))
 		wait_ms = 0;
+	loop->expects = false;
 	int count = epoll_wait(loop->epoll_fd, events, EVENTS_A_TURN, wait_ms);
 	if (count < 0 && errno != EINTR)
 		return sy_fail(err, SY_E_SYS, __func__, "cannot wait for events: %s", strerror(errno));
@@ -326,6 +327,7 @@ sy_status sy_daemon_turn(struct sy_daemon_loop *loop, sy_error *err)
 		daemon->control_due = true;
 	}
 	sy_spin_init(&loop->spin);
+	sy_spin_init(&loop->announced);
 	sy_status status = SY_OK;
 	while (status == SY_OK && !loop->stop)
 		status = turn(loop, err);

@@ -28,8 +28,8 @@ struct sy_daemon_loop {
 	uint32_t count;
 	int epoll_fd, signal_fd;
 	struct sy_daemon *touched; /* that have something to do in this turn */
-	struct sy_spin spin;
-	bool expects; /* a client has announced a message: it is waited for awake */
+	struct sy_spin spin, announced; /* the latter of waits for announced messages */
+	bool expects; /* an attended client has announced one in this turn */
 	struct {
 		uint32_t unit, index; /* a peer whose lane is looked at by ourselves, and whose it is;
 		                       * index 0: none in this place */
@@ -101,11 +101,13 @@ bool sy_daemon_read_socket(struct sy_daemon *daemon, uint32_t index, uint64_t no
 void sy_daemon_end_process(struct sy_daemon *daemon, uint32_t index, uint64_t now_ns);
 /* Serves what its lane holds, a bounded number of messages. */
 void sy_daemon_serve_lane(struct sy_daemon *daemon, uint32_t index);
-/* The same of a client whose door was written: where nothing is in the ring, a message follows. */
+/* The same of a client whose door was written: where nothing is in the ring, a message may follow
+ * soon. (Or it was heard before its door.) */
 void sy_daemon_hear_door(struct sy_daemon *daemon, uint32_t index);
 /* daemon_attend.c: a client that has just written will do so again. Its lane is looked at by
- * ourselves until a short wait awake was in vain; so it need not wake us meanwhile. */
-void sy_daemon_attend(struct sy_daemon *daemon, uint32_t index);
+ * ourselves until a short wait awake was in vain; so it need not wake us meanwhile. False: it is
+ * not attended, as others are, or one CPU is all there is. */
+bool sy_daemon_attend(struct sy_daemon *daemon, uint32_t index);
 /* Serves what the attended lanes hold. */
 void sy_daemon_look(struct sy_daemon_loop *loop);
 /* To be called before a sleep: waits awake. True: messages came, and there is no sleep now. */
