@@ -189,10 +189,15 @@ void sy_daemon_hear_door(struct sy_daemon *daemon, uint32_t index)
 	sy_daemon_serve_lane(daemon, index);
 }
 
+/* Each once: who comes back into the list waits for those that only the next look at events hears
+ * of. */
 void sy_daemon_work(struct sy_daemon *daemon)
 {
-	for (uint32_t i = 0; i < LANES_A_TURN && daemon->peers.work_head != 0; i++)
-		sy_daemon_serve_lane(daemon, sy_peers_next_work(&daemon->peers));
+	uint32_t last = daemon->peers.work_tail, index = 0;
+	for (uint32_t i = 0; i < LANES_A_TURN && index != last && daemon->peers.work_head != 0; i++) {
+		index = sy_peers_next_work(&daemon->peers);
+		sy_daemon_serve_lane(daemon, index);
+	}
 }
 
 static bool join(struct sy_daemon *daemon, uint32_t index, const struct sy_local_lane *handed)
