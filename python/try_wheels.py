@@ -2,7 +2,9 @@
 """Builds the source distribution and, of it, a wheel for every Python from 3.11 to 3.13 there is
 here; installs each in a fresh environment away from the tree, and runs the package's tests there.
 
-  try_wheels.py [--all] [--keep DIR]    --all: every module of tests, not only the quick ones
+  try_wheels.py [--all] [--few] [--keep DIR]
+                 --all: every module of tests, not only the quick ones
+                 --few: of the oldest and the newest Python alone, and no library is optimised
 
 A wheel carries the libraries it needs: auditwheel puts them in, and it is seen here that these are
 the ones that are used. An interpreter is looked for as python3.N in PATH and among those of pyenv.
@@ -152,10 +154,15 @@ def try_one(python, source, scratch, modules, keep, settings):
     return f"{wheel.name}: {version}; {count}"
 
 
+def ends(found):
+    return sorted({min(found), max(found)}) if found else []
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true", help="run every module of tests")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="copy what passed there")
+    parser.add_argument("--few", action="store_true", help="only the oldest and newest Python")
     options = parser.parse_args()
     os.environ["PIP_COMPILE"] = "0"  # most modules that come are never imported
     tests = sorted(path.stem for path in (ROOT / "python" / "tests").glob("test_*.py"))
@@ -165,8 +172,9 @@ def main():
         scratch = Path(top)
         found = interpreters()
         source = source_distribution(scratch)
-        settings = []
-        for minor, python in found.items():
+        settings = [FAST_TO_COMPILE] if options.few and not options.keep else []
+        tried = {minor: found[minor] for minor in ends(found)} if options.few else found
+        for minor, python in tried.items():
             (scratch / str(minor)).mkdir()
             try:
                 own = scratch / str(minor)

@@ -24,7 +24,9 @@ CORPUS = HERE / "corpus"
 MAX_BYTES = 4096
 # Sequences: of their full length from the start on, and with no book of what is rare, which
 # takes more time than they do.
-SEQUENCES = {"fuzz_serve": 256, "fuzz_core_events": 256}
+SEQUENCES = ("fuzz_serve", "fuzz_core_events")
+SEQUENCE_BYTES, SHORT_BYTES = 256, 128
+FEW_RUNS = 100000  # up to so many, short sequences
 INPUT_LIMIT_S = 20
 FAULT_LINES = 25
 FAULT = re.compile(r"not true|ERROR|SUMMARY|assertion|runtime error|audit:|^ +#\d+ ")
@@ -53,6 +55,12 @@ class Result:
         self.seconds, self.lines = seconds, lines
 
 
+def length_of(name, runs):
+    if name not in SEQUENCES:
+        return MAX_BYTES
+    return SHORT_BYTES if runs <= FEW_RUNS else SEQUENCE_BYTES
+
+
 def corpus_of(name):
     return CORPUS / name.removesuffix("_canary")
 
@@ -69,7 +77,7 @@ def fuzz(program, options, seed, work, prefix):
         str(program),
         f"-runs={options.runs}",
         f"-seed={seed}",
-        f"-max_len={SEQUENCES.get(name, MAX_BYTES)}",
+        f"-max_len={length_of(name, options.runs)}",
         *(["-len_control=0", "-entropic=0"] if name in SEQUENCES else []),
         f"-timeout={INPUT_LIMIT_S}",
         "-rss_limit_mb=2048",

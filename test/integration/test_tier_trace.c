@@ -2,6 +2,7 @@
  * got, what is not there is put, and every byte that comes back is looked at. */
 #include <time.h>
 
+#include "sanitized.h"
 #include "tier_fixture.h"
 
 enum { BLOCK_BYTES = 64 << 10, IDS_MAX = 4096, BLOCKS_MAX = 1 << 20, CLEARED_MAX = 4096,
@@ -11,7 +12,7 @@ enum { BLOCK_BYTES = 64 << 10, IDS_MAX = 4096, BLOCKS_MAX = 1 << 20, CLEARED_MAX
 enum { OVERWRITE_PERCENT = 10 };
 
 static const char *data_dir = "../shared/data";
-static uint32_t request_count = 1000;
+static uint32_t request_count = SANITIZED ? 300 : 1000;
 
 /* Of gets: those that the disk was not read for, and those that it was. */
 enum where { MEMORY, DISK, WHERE_COUNT };

@@ -147,7 +147,8 @@ def build(folder, arrows, arrays):
     status, output, _ = run(["spin", "-a", *sizes, "model.pml"], place)
     if status != 0 or "Error" in output:
         raise Broken(f"spin: {output}")
-    flags = ["-O2", "-w", "-DSAFETY", "-DNOREDUCE", "-DNOBOUNDCHECK", f"-DMEMLIM={MEMORY_MB}"]
+    flags = ["-O3", "-march=native", "-w", "-DSAFETY", "-DNOREDUCE", "-DNOBOUNDCHECK"]
+    flags.append(f"-DMEMLIM={MEMORY_MB}")
     status, output, _ = run(["gcc", *flags, "-o", "pan", "pan.c"], place)
     if status != 0:
         raise Broken(f"gcc: {output}")

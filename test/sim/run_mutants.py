@@ -6,7 +6,8 @@ catches count, and with all of them, to say who speaks first. A mutant that its 
 catches fails; so does an invariant with fewer than two mutants, and any violation without one.
 Needs a simulator built with -Dmutants=true (the code's own assertions are off there).
 
-With --brief a mutant runs until its checker has caught it; who speaks first is not asked.
+With --brief a mutant runs until its checker has caught it, first with the seed that
+mutant_seeds.txt has for it; who speaks first is not asked. --write-seeds writes that file anew.
 """
 
 import argparse
@@ -20,6 +21,8 @@ INVARIANTS = 10
 LEAST_AN_INVARIANT = 2
 LIMIT_S = 600
 CHUNK = 6  # seeds at a time with --brief
+CLEAN_SEEDS = 40  # without a mutant, with --brief: the simulator's own run has many more
+SEEDS_FILE = Path(__file__).resolve().parent / "mutant_seeds.txt"
 CAUGHT = re.compile(r"^I(\d+): ")
 SEED = re.compile(r"^seed (\d+), step")
 
@@ -43,12 +46,29 @@ def mutants(sim):
     return [(name, int(number)) for name, number in map(str.split, listed.stdout.splitlines())]
 
 
+def known_seeds():
+    """By mutant, the seed that caught it last; what is missing or not true costs but time."""
+    if not SEEDS_FILE.exists():
+        return {}
+    lines = [line.split() for line in SEEDS_FILE.read_text().splitlines() if line[:1] != "#"]
+    return {name: int(seed) for name, seed in lines}
+
+
+def write_seeds(seeds):
+    head = "# A seed that catches each mutant: run_mutants.py SIM --brief --write-seeds\n"
+    SEEDS_FILE.write_text(head + "".join(f"{name} {seed}\n" for name, seed in seeds.items()))
+
+
 def try_briefly(sim, name, invariant, args):
-    for first in range(1, args.seeds + 1, CHUNK):
-        last = min(first + CHUNK - 1, args.seeds)
+    starts = range(1, args.seeds + 1, CHUNK)
+    chunks = [(first, min(first + CHUNK - 1, args.seeds)) for first in starts]
+    if name in args.known:
+        chunks.insert(0, (args.known[name], args.known[name]))
+    for first, last in chunks:
         words = ("--mutant", name, "--only", str(invariant))
         own, _ = run(sim, last, args.jobs, *words, first=first)
         if own:
+            args.known[name] = own[0][0]
             print(f"{name:28} I{invariant:<3} {own[0][0]:>6}", flush=True)
             return True
     return False
@@ -76,6 +96,7 @@ def main():
     parser.add_argument("--first-seeds", type=int, default=40,
                         help="seeds with all checkers, to see who speaks first (40)")
     parser.add_argument("--brief", action="store_true", help="only until each is caught")
+    parser.add_argument("--write-seeds", action="store_true", help="with --brief, see above")
     parser.add_argument("--effort", type=int, metavar="SEEDS",
                         help="of the check that this is a part of: brief below 10,000")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
@@ -83,6 +104,7 @@ def main():
     args.brief = args.brief or (args.effort is not None and args.effort < 10000)
     if not Path(args.sim).exists():
         sys.exit(f"run_mutants: no simulator at {args.sim}: ninja -C BUILD test/sim/sim")
+    args.known = {} if args.write_seeds else known_seeds()
     found = mutants(args.sim)
     passed, failed = 0, 0
     print(f"{'mutant':28} {'of':4} {'seed':>6} {'caught':>11} with all checkers, who speaks first")
@@ -92,8 +114,11 @@ def main():
         else:
             failed += 1
             print(f"FAILED  {name} survives the checker of I{invariant}")
-    clean, _ = run(args.sim, args.seeds, args.jobs)
-    print(f"without a mutant: {len(clean)} violations in {args.seeds} seeds")
+    clean_seeds = min(args.seeds, CLEAN_SEEDS) if args.brief else args.seeds
+    clean, _ = run(args.sim, clean_seeds, args.jobs)
+    print(f"without a mutant: {len(clean)} violations in {clean_seeds} seeds")
+    if args.write_seeds:
+        write_seeds({name: args.known[name] for name, _ in found if name in args.known})
     for invariant in range(1, INVARIANTS + 1):
         if sum(number == invariant for _, number in found) < LEAST_AN_INVARIANT:
             failed += 1
